@@ -31,7 +31,7 @@ pub(crate) struct Mailbox<M: Served> {
     inbox: Inbox<M>,
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
-    /// Something other than the inbox wants the writer's attention.
+    /// Something other than the inbox wants the writer's attention; notified after `stop` and `reload.wanted` too.
     wake: Arc<Notify>,
     pub(crate) reload: Reload,
 }
@@ -40,7 +40,8 @@ impl<M: Served> Mailbox<M> {
     pub(crate) fn new(id: PartitionId) -> (Self, mpsc::Receiver<Message<M>>) {
         let (inbox, receiver) = Inbox::new();
         let (state, stop) = (watch::Sender::new(PartitionState::Loading), watch::Sender::new(false));
-        let (wake, reload) = (Arc::default(), Reload::default());
+        let wake = Arc::<Notify>::default();
+        let reload = Reload::new(Arc::clone(&wake));
         (Self { id, inbox, state, stop, wake, reload }, receiver)
     }
 
@@ -123,6 +124,11 @@ impl<M: Served> Mailbox<M> {
 
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
+        self.wake();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

@@ -1,12 +1,16 @@
 //! Acquiring a partition anew because somebody asks for it. Whoever asks waits for the next try that begins after.
 
-use tokio::sync::watch;
+use std::sync::Arc;
 
-#[derive(Debug, Default)]
+use tokio::sync::{Notify, watch};
+
+#[derive(Debug)]
 pub(crate) struct Reload {
     /// How many were asked for.
     wanted: watch::Sender<u64>,
     done: watch::Sender<Done>,
+    /// Notified after `wanted` is raised: the writer's `Mailbox::woken` waits for it.
+    wake: Arc<Notify>,
 }
 
 /// What came of a try to acquire a partition anew.
@@ -33,6 +37,10 @@ impl Default for Done {
 }
 
 impl Reload {
+    pub(super) fn new(wake: Arc<Notify>) -> Self {
+        Self { wanted: watch::Sender::default(), done: watch::Sender::default(), wake }
+    }
+
     /// Asks for a try and waits for its end.
     pub(crate) async fn ask(&self) -> Tried {
         let mut number = 0;
@@ -40,6 +48,7 @@ impl Reload {
             *wanted += 1;
             number = *wanted;
         });
+        self.wake.notify_one();
         let mut done = self.done.subscribe();
         let done = done.wait_for(|done| done.wanted >= number).await.expect("the sender is ours");
         done.tried.clone()
@@ -58,11 +67,6 @@ impl Reload {
     /// There will be no further try.
     pub(crate) fn ended(&self, tried: Tried) {
         self.done(u64::MAX, tried);
-    }
-
-    /// How many are asked for, for whoever waits for more.
-    pub(crate) fn wishes(&self) -> watch::Receiver<u64> {
-        self.wanted.subscribe()
     }
 
     /// Until one is asked for that no try has ended for.

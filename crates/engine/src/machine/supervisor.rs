@@ -86,7 +86,7 @@ impl<M: Served> Supervisor<M> {
         let _closes = ClosesAtTheEnd::<M>(Arc::clone(&self.handle));
         // After the first failure the truth is read back at once, because callers wait for it.
         let mut backoff = Duration::ZERO;
-        while !self.stopping() {
+        while !self.handle.is_stopping() {
             match self.take_over().await {
                 Ok(None) => break,
                 Ok(Some(writer)) => match self.serve(writer).await {
@@ -288,10 +288,6 @@ impl<M: Served> Supervisor<M> {
                 Message::Query(_) | Message::Request(_) => {}
             }
         }
-    }
-
-    fn stopping(&self) -> bool {
-        *self.handle.stopping().borrow()
     }
 }
 

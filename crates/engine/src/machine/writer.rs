@@ -6,7 +6,7 @@ use std::iter::from_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use windlass_core::footprint::Footprint;
 use windlass_core::machine::Applied;
 use windlass_core::mutant::{self, Mutant};
@@ -89,12 +89,6 @@ enum Event<M: Served> {
     Reload,
 }
 
-/// What ends a writer from outside.
-struct Calls {
-    stopping: watch::Receiver<bool>,
-    reloads: watch::Receiver<u64>,
-}
-
 /// Outcome of a batch that did not fail.
 enum Finished<M: Served> {
     Committed,
@@ -107,10 +101,9 @@ type Failed<M> = (CommitError, InFlight<M>);
 
 impl<M: Served> Writer<M> {
     pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message<M>>) -> Ended<M> {
-        let mut calls = Calls { stopping: self.handle.stopping(), reloads: self.handle.reload.wishes() };
         let first = self.sequence;
         loop {
-            let waiting = self.next_event(inbox, &mut calls);
+            let waiting = self.next_event(inbox);
             let (event, has_waited) = waited(waiting).await;
             self.has_waited = has_waited;
             if matches!(event, Event::Reload) {
@@ -140,7 +133,12 @@ impl<M: Served> Writer<M> {
         }
     }
 
-    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message<M>>, calls: &mut Calls) -> Event<M> {
+    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message<M>>) -> Event<M> {
+        if let Some(end) = self.end_wanted() {
+            // A writer that stops takes what its inbox has, batch after batch: others get their turn in between.
+            tokio::task::consume_budget().await;
+            return end;
+        }
         let due = self.machine.next_due();
         let due_now = due.is_some_and(|due| due <= self.clock.now());
         let sleep = async {
@@ -152,12 +150,20 @@ impl<M: Served> Writer<M> {
         };
         tokio::select! {
             biased;
-            _stop = calls.stopping.wait_for(|stop| *stop) => Event::Stop,
-            _reload = calls.reloads.wait_for(|wanted| *wanted > self.reloaded) => Event::Reload,
             // Before the inbox, which may never be empty.
-            () = self.handle.woken() => Event::Attention,
+            () = self.handle.woken() => self.end_wanted().unwrap_or(Event::Attention),
             message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
             () = sleep => Event::Attention,
+        }
+    }
+
+    /// `Stop` or `Reload`, if asked for. `Mailbox::stop` and `Reload::ask` notify `wake` after they set their value, so
+    /// `next_event` waits for `wake` alone.
+    fn end_wanted(&self) -> Option<Event<M>> {
+        match () {
+            () if self.handle.is_stopping() => Some(Event::Stop),
+            () if self.handle.reload.wanted() > self.reloaded => Some(Event::Reload),
+            () => None,
         }
     }
 
