@@ -83,6 +83,9 @@ impl Run {
 
     /// Takes as many of the writes as there is room for, and gives the others back.
     pub(crate) fn fill(&mut self, writes: Vec<Write>) -> Vec<Write> {
+        self.frames.reserve_exact(writes.len());
+        self.writes.reserve_exact(writes.len());
+        self.buffer.reserve(writes.iter().map(|write| padded(write.frame.len())).sum());
         let mut writes = writes.into_iter();
         for write in writes.by_ref() {
             if !self.segment.has_room(self.end(), padded(write.frame.len())) {
