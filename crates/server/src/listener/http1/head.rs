@@ -1,11 +1,13 @@
 //! [`Head`]: the request line and the headers of a request, and what they say about its body and its connection.
 
+use std::mem::MaybeUninit;
+
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::{Method, Request, Uri, Version};
-use httparse::{EMPTY_HEADER, Header, Status};
+use httparse::{Header, Status};
 
 /// Headers for which the parser has room without memory of its own.
 const USUAL_HEADERS_MAX: usize = 100;
@@ -66,14 +68,14 @@ impl Head {
         let bytes = unread.clone();
         let (mut usual, mut many);
         let headers = if limits.headers_max <= USUAL_HEADERS_MAX {
-            usual = [EMPTY_HEADER; USUAL_HEADERS_MAX];
+            usual = [const { MaybeUninit::uninit() }; USUAL_HEADERS_MAX];
             &mut usual[..limits.headers_max]
         } else {
-            many = vec![EMPTY_HEADER; limits.headers_max];
+            many = vec![MaybeUninit::uninit(); limits.headers_max];
             &mut many[..]
         };
-        let mut parsed = httparse::Request::new(headers);
-        match parsed.parse(&bytes)? {
+        let mut parsed = httparse::Request::new(&mut []);
+        match parsed.parse_with_uninit_headers(&bytes, headers)? {
             Status::Partial if bytes.len() < limits.bytes_max => Ok(None),
             Status::Complete(length) if length <= limits.bytes_max => {
                 let head = Self::of(&parsed, &bytes)?;
