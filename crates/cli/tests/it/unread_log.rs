@@ -11,6 +11,7 @@ use tokio::process::{ChildStderr, Command};
 use tokio::time::timeout;
 
 use crate::full_pipe::FullPipe;
+use crate::raw_http::RawReply;
 use crate::server_process::{Metrics, PATIENCE, ServerProcess};
 use crate::world::windlass;
 
@@ -59,6 +60,24 @@ async fn a_log_that_is_read_again_tells_how_many_lines_are_missing() {
     // The scrape itself was logged too, and found the queue full as well.
     let told: u64 = told.parse().expect("a number");
     assert!((dropped..=dropped + 1).contains(&told), "{told} told, {dropped} counted");
+}
+
+/// A client chooses the path of its request, and whoever reads the log may do so in a terminal.
+#[tokio::test]
+async fn the_path_of_a_request_is_escaped_in_the_log() {
+    let directory = TempDir::new().unwrap();
+    let (server, log) = start(&directory).await;
+    let request = "GET /\u{9b}31m HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(RawReply::ask(server.address(), request).await.status(), 404);
+    let mut lines = BufReader::new(log).lines();
+    let line = loop {
+        let line = timeout(PATIENCE, lines.next_line()).await.expect("the request is logged");
+        let line = line.expect("the pipe can be read").expect("the server runs");
+        if line.contains("status=404") {
+            break line;
+        }
+    };
+    assert!(line.contains(r#"path="/\u{9b}31m""#), "{line}");
 }
 
 /// The status of `windlass serve` with a full, unread pipe as its stderr.

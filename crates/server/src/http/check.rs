@@ -1,7 +1,7 @@
 //! Wire values become the engine's, or a refusal that names the field and the rule.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use uuid::Uuid;
 use windlass_api::json;
@@ -17,7 +17,8 @@ use windlass_core::verbs::Held;
 use super::error::Problem;
 use super::wire::Encoding;
 
-pub(super) const NAMESPACE: &str = "default";
+/// The only namespace so far. Shared, because every call names it.
+pub(super) static NAMESPACE: LazyLock<Arc<str>> = LazyLock::new(|| "default".into());
 const HEADER_BYTES_MAX: usize = 4096;
 const UUID_CHARS: usize = 36;
 const LIST_MAX: u32 = 1000;
@@ -34,7 +35,7 @@ pub(super) fn queue_name(name: &str) -> Result<QueueName, Problem> {
 
 pub(super) fn queue_name_in(field: &'static str, name: &str) -> Result<QueueName, Problem> {
     limits::check_name(field, name)?;
-    Ok(QueueName { namespace: NAMESPACE.into(), name: name.into() })
+    Ok(QueueName { namespace: Arc::clone(&NAMESPACE), name: name.into() })
 }
 
 pub(super) fn span(span: WireSpan) -> Span {

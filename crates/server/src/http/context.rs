@@ -66,27 +66,33 @@ impl Context {
     }
 
     /// A change that is not answered in time may still be made.
-    pub(super) async fn within<T>(
+    pub(super) fn within<T>(
         &self,
         timeout: Span,
         work: impl Future<Output = Result<T, EngineError>>,
-    ) -> Result<T, Problem> {
-        self.within_or(timeout, Outcome::Unknown, work).await
+    ) -> impl Future<Output = Result<T, Problem>> {
+        self.within_or(timeout, Outcome::Unknown, work)
     }
 
-    pub(super) async fn within_or<T>(
+    /// The timeout counts from this call, not from the first poll.
+    pub(super) fn within_or<T>(
         &self,
         timeout: Span,
         outcome: Outcome,
         work: impl Future<Output = Result<T, EngineError>>,
-    ) -> Result<T, Problem> {
+    ) -> impl Future<Output = Result<T, Problem>> {
         let late = self.app.deadlines.until(Instant::now() + Duration::from(timeout));
-        tokio::select! {
-            biased;
-            done = work => done.map_err(Problem::from),
-            () = late => {
-                let message = format!("not done within {}", show::span(timeout));
-                Err(Problem { outcome: Some(outcome), ..Problem::new(Code::Timeout, message) })
+        // `work` is boxed: unboxed, it is part of the future of every async function up to the router (up to 8.6 KB), and those
+        // futures are moved for each request.
+        let work = Box::pin(work);
+        async move {
+            tokio::select! {
+                biased;
+                done = work => done.map_err(Problem::from),
+                () = late => {
+                    let message = format!("not done within {}", show::span(timeout));
+                    Err(Problem { outcome: Some(outcome), ..Problem::new(Code::Timeout, message) })
+                }
             }
         }
     }

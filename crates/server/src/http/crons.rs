@@ -133,7 +133,7 @@ pub(super) async fn list(
     request: ListCronsRequest,
 ) -> Result<Answer<ListCronsReply>, Problem> {
     let (pivot, limit) = (check::name_pivot(request.pivot)?, check::list_limit(request.limit)?);
-    let namespace = Arc::from(check::NAMESPACE);
+    let namespace = Arc::clone(&check::NAMESPACE);
     let listing = context.engine().crons(&namespace, pivot, limit);
     let crons = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
     Ok(Answer::read(ListCronsReply { crons: crons.into_iter().map(shown).collect() }))
@@ -141,7 +141,7 @@ pub(super) async fn list(
 
 fn named(cron: &str) -> Result<CronName, Problem> {
     limits::check_name("cron", cron)?;
-    Ok(CronName { namespace: check::NAMESPACE.into(), name: cron.into() })
+    Ok(CronName { namespace: Arc::clone(&check::NAMESPACE), name: cron.into() })
 }
 
 /// Names the cron that was not found.

@@ -33,6 +33,7 @@ mod stalled;
 mod storage;
 mod stream;
 mod strict;
+mod trace;
 mod unclaimed;
 mod wire;
 
@@ -61,11 +62,12 @@ use self::context::{Answer, Context};
 use self::error::Problem;
 use self::metrics_page::MetricsPage;
 use self::reply::{Cause, answered, plain, preflight, refuse, wrong_method};
+use self::trace::{RequestId, RequestPath};
 use self::wire::{Decoded, Encoding};
 use crate::config::Limits;
 use crate::gate::{Asked, Gate, Sharing};
 use crate::listener::{BodyError, Handler, NoRoom, Reply, RequestBody, Traffic};
-use crate::metrics::{OTHER, Requests};
+use crate::metrics::Requests;
 use crate::stores::Logs;
 
 const SMALL_BODY_BYTES: usize = 16 << 10;
@@ -348,9 +350,8 @@ impl App {
         self.opened().map(Arc::clone).ok_or_else(loading)
     }
 
-    fn request_id(&self) -> String {
-        let number = self.request_number.fetch_add(1, Ordering::Relaxed);
-        number.to_be_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
+    fn request_id(&self) -> RequestId {
+        RequestId::of(self.request_number.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -361,19 +362,19 @@ impl Handler for App {
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
         Box::pin(async move {
             let id = self.request_id();
-            // Not the target itself: as a part of the bytes that came, it would keep all of them as long as the request waits.
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let path = RequestPath::of(request.uri().path(), &self.requests);
+            let method = request.method().clone();
             let began = Instant::now();
             let app = Arc::clone(&self);
             let sharing = self.gate.sharing(request.headers());
             let mut response = self.let_in(request, &sharing).await;
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
-            app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
+            app.requests.record(path.counted, status, elapsed);
             if let Some(Cause { code, text }) = response.extensions().get() {
-                warn!(id, path, %code, cause = text, "request failed");
+                warn!(id = id.as_str(), path = &*path.text(), %code, cause = text, "request failed");
             }
-            debug!(id, %method, path, status, elapsed_us = elapsed.as_micros(), "answered");
-            let id = HeaderValue::try_from(id).expect("hexadecimal digits are a header value");
+            debug!(id = id.as_str(), %method, path = &*path.text(), status, elapsed_us = elapsed.as_micros(), "answered");
+            let id = HeaderValue::from_str(id.as_str()).expect("hexadecimal digits are a header value");
             response.headers_mut().insert(&REQUEST_ID_HEADER, id);
             sharing.mark(response.headers_mut());
             response
@@ -383,8 +384,8 @@ impl Handler for App {
     fn refused(&self, status: StatusCode) -> String {
         self.requests.count_refused(status.as_u16());
         let id = self.request_id();
-        debug!(id, status = status.as_u16(), "refused");
-        id
+        debug!(id = id.as_str(), status = status.as_u16(), "refused");
+        id.as_str().to_owned()
     }
 }
 
@@ -392,10 +393,6 @@ impl Handler for App {
 fn off_worker<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if several && bytes > LARGE_BODY_BYTES { block_in_place(work) } else { work() }
-}
-
-fn hex_digit(value: u8) -> char {
-    char::from_digit(value.into(), 16).expect("half of a byte is a digit")
 }
 
 fn unknown_call(name: &str) -> Problem {

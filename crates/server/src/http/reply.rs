@@ -1,9 +1,9 @@
 //! Replies: bodies, statuses and headers.
 
-use std::fmt::Write;
+use std::io::Write;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response};
 use windlass_api::call::Wire;
@@ -59,22 +59,25 @@ pub(super) async fn answered<R: Wire>(
 
 /// The first partitions by name, and how many there are beyond them.
 fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
-    if commits.is_empty() {
-        return None;
+    let (first, others) = commits.split_first()?;
+    let mut list = Vec::with_capacity(COMMIT_BYTES_USUAL);
+    push_commit(&mut list, first);
+    for commit in others.iter().take(COMMITS_NAMED_MAX - 1) {
+        list.push(b',');
+        push_commit(&mut list, commit);
     }
-    let (mut list, mut between) = (BytesMut::with_capacity(COMMIT_BYTES_USUAL), "");
+    if let Some(unnamed) = commits.len().checked_sub(COMMITS_NAMED_MAX).filter(|unnamed| *unnamed > 0) {
+        write!(list, ",+{unnamed}").expect("a vector grows");
+    }
+    // A copy of just the size takes less memory than the list itself, which has room to spare.
+    Some(HeaderValue::from_bytes(&list).expect("digits and signs are a header value"))
+}
+
+fn push_commit(list: &mut Vec<u8>, Commit { partition, sequence }: &Commit) {
     let mut digits = itoa::Buffer::new();
-    for Commit { partition, sequence } in commits.iter().take(COMMITS_NAMED_MAX) {
-        list.extend_from_slice(between.as_bytes());
-        list.extend_from_slice(digits.format(partition.0).as_bytes());
-        list.extend_from_slice(b":");
-        list.extend_from_slice(digits.format(*sequence).as_bytes());
-        between = ",";
-    }
-    if let Some(others) = commits.len().checked_sub(COMMITS_NAMED_MAX).filter(|others| *others > 0) {
-        write!(list, ",+{others}").expect("`BytesMut` grows");
-    }
-    Some(HeaderValue::from_maybe_shared(list.freeze()).expect("digits and signs are a header value"))
+    list.extend_from_slice(digits.format(partition.0).as_bytes());
+    list.push(b':');
+    list.extend_from_slice(digits.format(*sequence).as_bytes());
 }
 
 /// Why a request failed, for the server's log: an extension of the response.

@@ -16,7 +16,7 @@ use windlass_engine::store::{Room, StoreState, StoreStats};
 use windlass_engine::{CommitStats, Engine, MemoryStats, PartitionState, QueueOverview};
 
 pub use names::{Kind, METRICS, Metric};
-pub use requests::{OTHER, Requests};
+pub use requests::{Counted, OTHER, Requests};
 pub use text::CONTENT_TYPE;
 
 use names::*;

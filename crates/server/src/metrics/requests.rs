@@ -26,6 +26,20 @@ pub struct Requests {
     statuses: Vec<u16>,
 }
 
+/// A call as [`Requests`] counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    at: usize,
+    name: &'static str,
+}
+
+impl Counted {
+    /// The name of the call, or [`OTHER`].
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
 #[derive(Debug)]
 struct CallCounts {
     call: &'static str,
@@ -56,22 +70,29 @@ impl EachCall for Names {
 }
 
 impl Requests {
-    /// `call`: its name; whatever is no call counts as [`OTHER`].
-    pub fn record(&self, call: &str, status: u16, elapsed: Duration) {
+    /// The call of this name. What is no call of the API is [`OTHER`].
+    pub fn call(&self, name: &str) -> Counted {
         // No call has the name under which refusals are counted, whatever a client asks for.
-        let call = if call == REFUSED { OTHER } else { call };
+        let name = if name == REFUSED { OTHER } else { name };
+        self.find(name).or_else(|| self.find(OTHER)).expect("`other` is among the calls")
+    }
+
+    fn find(&self, name: &str) -> Option<Counted> {
+        let at = self.calls.binary_search_by_key(&name, |counts| counts.call).ok()?;
+        Some(Counted { at, name: self.calls[at].call })
+    }
+
+    pub fn record(&self, call: Counted, status: u16, elapsed: Duration) {
         self.count(call, status).time(elapsed);
     }
 
     /// A refusal of the listener, which takes no time.
     pub fn count_refused(&self, status: u16) {
-        self.count(REFUSED, status);
+        self.count(self.find(REFUSED).expect("`refused` is among the calls"), status);
     }
 
-    fn count(&self, call: &str, status: u16) -> &CallCounts {
-        let at = self.calls.binary_search_by_key(&call, |counts| counts.call);
-        let at = at.or_else(|_| self.calls.binary_search_by_key(&OTHER, |counts| counts.call));
-        let counts = &self.calls[at.expect("`other` is among the calls")];
+    fn count(&self, call: Counted, status: u16) -> &CallCounts {
+        let counts = &self.calls[call.at];
         let status = self.statuses.binary_search(&status).unwrap_or(self.statuses.len());
         counts.by_status[status].fetch_add(1, Ordering::Relaxed);
         counts

@@ -282,10 +282,10 @@ fn buckets_of_histograms_are_cumulative() {
 #[test]
 fn requests_are_counted_by_call_and_status() {
     let requests = Requests::default();
-    requests.record("queue.lease", 200, Duration::from_micros(100));
-    requests.record("queue.lease", 200, Duration::from_micros(101));
-    requests.record("queue.lease", 409, Duration::from_secs(3600));
-    requests.record("other", 404, Duration::ZERO);
+    requests.record(requests.call("queue.lease"), 200, Duration::from_micros(100));
+    requests.record(requests.call("queue.lease"), 200, Duration::from_micros(101));
+    requests.record(requests.call("queue.lease"), 409, Duration::from_secs(3600));
+    requests.record(requests.call("other"), 404, Duration::ZERO);
     let page = page(None, &requests);
 
     let count = |call, code| page.value("windlass_http_requests_total", &[("call", call), ("code", code)]);
@@ -306,8 +306,8 @@ fn requests_are_counted_by_call_and_status() {
 #[test]
 fn what_is_not_of_the_api_does_not_add_labels() {
     let requests = Requests::default();
-    requests.record("queue.no_such_verb", 299, Duration::ZERO);
-    requests.record("", 299, Duration::ZERO);
+    requests.record(requests.call("queue.no_such_verb"), 299, Duration::ZERO);
+    requests.record(requests.call(""), 299, Duration::ZERO);
     let page = page(None, &requests);
     assert_eq!(page.value("windlass_http_requests_total", &[("call", "other"), ("code", "other")]), 2.0);
 }
@@ -315,7 +315,7 @@ fn what_is_not_of_the_api_does_not_add_labels() {
 #[test]
 fn every_metric_is_on_the_page_in_the_order_of_the_table() {
     let requests = Requests::default();
-    requests.record("queue.lease", 200, Duration::ZERO);
+    requests.record(requests.call("queue.lease"), 200, Duration::ZERO);
     let page = page(Some(engine(vec![queue("q")])), &requests);
     let metric_of = |sample: &String| {
         let is_of = |metric: &&Metric| match metric.kind {
