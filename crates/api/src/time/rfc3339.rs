@@ -31,8 +31,8 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     possible.then_some(micros)
 }
 
-/// `micros` is within `Time::MIN..=Time::MAX`. By hand, because each leased item shows two times, and jiff's own printer took a third
-/// of the time of encoding one.
+/// `micros` must be within `Time::MIN..=Time::MAX`. The digits are written here, not by jiff: each leased item shows two times, and
+/// jiff's printer took a third of the time of encoding the item.
 pub(super) fn print(micros: i64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (day, of_day) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
     let days = SignedDuration::from_secs(day * SECONDS_OF_DAY);

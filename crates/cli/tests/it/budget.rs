@@ -1,5 +1,5 @@
 //! `bench/budget.toml` is kept: the costs of a request of a single client are counted, not timed, so a busy machine counts the same.
-//! These tests run alone (`just budget`): other tests make syncs slow, and a slow sync is left to the committer's thread, which costs
+//! `just budget` runs these tests alone: other tests make syncs slow, and a slow sync is left to the committer's thread, which costs
 //! context switches.
 
 use std::fs::{self, File};

@@ -31,7 +31,7 @@ pub(crate) struct Mailbox<M: Served> {
     inbox: Inbox<M>,
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
-    /// Something other than the inbox wants the writer's attention; notified after `stop` and `reload.wanted` too.
+    /// `wake` is notified when something other than the inbox wants the writer's attention, and after `stop` and `reload.wanted` are set.
     wake: Arc<Notify>,
     pub(crate) reload: Reload,
 }

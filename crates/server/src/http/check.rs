@@ -17,7 +17,7 @@ use windlass_core::verbs::Held;
 use super::error::Problem;
 use super::wire::Encoding;
 
-/// The only namespace so far. Shared, because every call names it.
+/// The only namespace so far. An `Arc`, so that no call allocates its name.
 pub(super) static NAMESPACE: LazyLock<Arc<str>> = LazyLock::new(|| "default".into());
 const HEADER_BYTES_MAX: usize = 4096;
 const UUID_CHARS: usize = 36;

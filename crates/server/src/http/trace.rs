@@ -7,7 +7,7 @@ use crate::metrics::{Counted, OTHER, Requests};
 
 const DIGITS: usize = 16;
 
-/// A number in hexadecimal digits.
+/// The number of a request, in hexadecimal digits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestId([u8; DIGITS]);
 
@@ -27,7 +27,7 @@ impl RequestId {
 #[derive(Debug)]
 pub(super) struct RequestPath {
     pub(super) counted: Counted,
-    /// A path that is no call's.
+    /// The path itself, unless it is that of a call.
     other: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl RequestPath {
         Self { counted, other: (counted.name() == OTHER).then(|| path.to_owned()) }
     }
 
-    /// For the log, which escapes a text and nothing else.
+    /// The path as a `str`, for the log: it escapes strings, but not values that are recorded with `%`.
     pub(super) fn text(&self) -> Cow<'_, str> {
         match &self.other {
             Some(path) => Cow::Borrowed(path),

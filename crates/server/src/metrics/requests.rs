@@ -70,7 +70,7 @@ impl EachCall for Names {
 }
 
 impl Requests {
-    /// The call of this name. What is no call of the API is [`OTHER`].
+    /// The call of this name, or [`OTHER`] if the API has no such call.
     pub fn call(&self, name: &str) -> Counted {
         // No call has the name under which refusals are counted, whatever a client asks for.
         let name = if name == REFUSED { OTHER } else { name };
