@@ -26,6 +26,10 @@ pub struct Group {
     pub abort: Option<Box<Template>>,
     /// Nobody is shown it any more: its row is kept for the items that still name it.
     pub deleted: bool,
+    pub started_at: Option<Timestamp>,
+    /// Set by the cancel, if the queue keeps all that ends: the members that go with the group are kept, also those with
+    /// nothing to show.
+    pub keeps_all: bool,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }

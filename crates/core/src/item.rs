@@ -21,6 +21,7 @@ pub struct Item {
     pub era: u32,
     /// The group it is a member of. An end item on its way to another queue names the group whose end it is.
     pub group: Option<GroupNumber>,
+    pub payload_size: PayloadSize,
     pub state: State,
     /// What most items do not have.
     pub extras: Option<Box<Extras>>,
@@ -70,11 +71,14 @@ pub enum End {
 pub struct Outcome {
     pub end: End,
     pub finished_at: Timestamp,
-    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error, the address, the facts and the
-    /// events, with what those cost besides their payloads.
+    /// Bytes that count against the queue's `retention_max_bytes`: the payload if it is kept, the result, the error, the
+    /// address, the facts, the attempt log and the events, with what those cost besides their payloads.
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
+    /// Whether the payload is kept as long as the item. The payload of an item on its way to another queue stays until that
+    /// item has arrived, whatever this says.
+    pub payload_kept: bool,
     /// Set while it is on its way to another queue.
     pub outgoing: Option<Box<Outgoing>>,
 }
@@ -89,10 +93,19 @@ pub struct Outgoing {
     pub due_at: Option<Timestamp>,
     /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
     pub forgotten: bool,
+    /// The address that the item is to have where it goes, if that is free when it arrives.
+    pub address: Option<Arc<str>>,
     /// Unset until a partition of the target was chosen.
     pub assigned: Option<Assigned>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+impl Outgoing {
+    /// The bytes of it that have no fixed length.
+    fn bytes(&self) -> usize {
+        self.to.len() + self.address.as_ref().map_or(0, |address| address.len())
+    }
 }
 
 /// Which partition is to take a moving item, and the number it knows the move by.
@@ -117,6 +130,8 @@ pub enum MoveReason {
     Expired,
     /// Somebody sent it back.
     Redrive,
+    /// Somebody had it run again in its own queue.
+    Rerun,
     /// It was made when its group was done.
     GroupEnd,
     /// It was made when the last member of its group, which was cancelled, was gone.
@@ -128,7 +143,7 @@ impl MoveReason {
     pub fn is_death(self) -> bool {
         match self {
             Self::Attempts | Self::Dead | Self::Expired => true,
-            Self::Redrive | Self::GroupEnd | Self::GroupAbort => false,
+            Self::Redrive | Self::Rerun | Self::GroupEnd | Self::GroupAbort => false,
         }
     }
 
@@ -139,6 +154,7 @@ impl MoveReason {
             Self::Dead => "dead",
             Self::Expired => "expired",
             Self::Redrive => "redrive",
+            Self::Rerun => "rerun",
             Self::GroupEnd => "group_end",
             Self::GroupAbort => "group_abort",
         }
@@ -148,7 +164,7 @@ impl MoveReason {
     pub fn is_of_group(self) -> bool {
         match self {
             Self::GroupEnd | Self::GroupAbort => true,
-            Self::Attempts | Self::Dead | Self::Expired | Self::Redrive => false,
+            Self::Attempts | Self::Dead | Self::Expired | Self::Redrive | Self::Rerun => false,
         }
     }
 }
@@ -180,8 +196,17 @@ pub struct Extras {
     pub address: Option<Arc<str>>,
     /// Where it was moved here from.
     pub origin: Option<Box<Origin>>,
+    /// The item that this one was moved, redriven or rerun to.
+    pub moved_to: Option<Box<MovedTo>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
-    pub last_lease: Option<(Permit, LeaseEnd)>,
+    pub last_lease: Option<LastLease>,
+    /// When the item became waiting, scheduled or suspended, if it was in another state before. Leases and outcomes have a
+    /// time of their own: see [`Item::changed_at`].
+    pub changed_at: Option<Timestamp>,
+    /// How many attempts were logged: see [`crate::attempt`].
+    pub attempts_logged: u32,
+    /// About how many bytes the attempts come to that the store holds.
+    pub attempt_bytes: u32,
     /// The worker's last word on a failed attempt, or the server's.
     pub error: Option<ItemError>,
     /// How many bytes of facts the store holds for it. 0: none.
@@ -201,14 +226,64 @@ pub struct Extras {
 impl Extras {
     /// Whether the item is kept once it is final, also without a result.
     pub(crate) fn has_something_to_show(&self) -> bool {
-        self.error.is_some() || self.address.is_some() || self.event_count > 0
+        self.error.is_some() || self.address.is_some() || self.event_count > 0 || self.moved_to.is_some()
     }
 
     /// The bytes of it that are kept once the item is final.
     pub(crate) fn kept_bytes(&self, event_overhead: u64) -> u64 {
         let error_len = self.error.as_ref().map_or(0, ItemError::bytes);
         let address_len = self.address.as_ref().map_or(0, |address| address.len());
-        (error_len + address_len) as u64 + self.facts_bytes + self.event_bytes + event_overhead
+        let attempts = u64::from(self.attempt_bytes);
+        (error_len + address_len) as u64 + self.facts_bytes + attempts + self.event_bytes + event_overhead
+    }
+}
+
+/// A lease that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastLease {
+    pub permit: Permit,
+    pub end: LeaseEnd,
+    pub client_id: Arc<str>,
+    pub leased_at: Timestamp,
+}
+
+/// Where an item goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedTo {
+    pub queue: Arc<str>,
+    pub id: ItemId,
+}
+
+/// The length of a payload, rounded up by at most an eighth: it fits the one byte that is left in an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PayloadSize(u8);
+
+impl PayloadSize {
+    /// Bits of the length that are told beside its highest one.
+    const PRECISION: u32 = 3;
+
+    pub fn of(bytes: u64) -> Self {
+        let shift = (u64::BITS - bytes.leading_zeros()).saturating_sub(Self::PRECISION + 1);
+        let rounded = bytes.div_ceil(1 << shift);
+        // A length that was rounded up to the next power of two has one bit more, and all others are zero.
+        let code = (u64::from(shift) << Self::PRECISION) + rounded;
+        Self(code.try_into().unwrap_or(u8::MAX))
+    }
+
+    pub fn bytes(self) -> u64 {
+        let (shift, steps) = (self.0 >> Self::PRECISION, u64::from(self.0) & ((1 << Self::PRECISION) - 1));
+        match shift {
+            0 => steps,
+            shift => (steps + (1 << Self::PRECISION)) << (shift - 1),
+        }
+    }
+
+    pub(crate) fn code(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn of_code(code: u8) -> Self {
+        Self(code)
     }
 }
 
@@ -238,21 +313,26 @@ impl ItemError {
 }
 
 impl Item {
-    /// What is left of an item that was taken away at a time, with many others at once: something only if it has
-    /// something to show.
-    pub(crate) fn taken_away(mut self, at: Timestamp, event_overhead: u64) -> Option<Self> {
-        let extras = self.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
-        if let State::Leased(lease) = &self.state {
-            extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
+    /// When the state last became another: at first when the item was made.
+    pub fn changed_at(&self) -> Timestamp {
+        match &self.state {
+            State::Leased(lease) => lease.leased_at,
+            State::Final(outcome) => outcome.finished_at,
+            State::Scheduled { .. } | State::Waiting | State::Suspended(_) => {
+                self.extras.as_ref().and_then(|extras| extras.changed_at).unwrap_or(self.created_at)
+            }
         }
-        let outcome = Outcome {
-            end: End::Cancelled,
-            finished_at: at,
-            kept_bytes: extras.kept_bytes(event_overhead),
-            has_result: false,
-            outgoing: None,
-        };
-        Some(Self { era: 0, state: State::Final(Box::new(outcome)), ..self })
+    }
+
+    /// The latest lease: since when, and who had it.
+    pub fn started(&self) -> Option<(Timestamp, &Arc<str>)> {
+        match &self.state {
+            State::Leased(lease) => Some((lease.leased_at, &lease.client_id)),
+            State::Scheduled { .. } | State::Waiting | State::Suspended(_) | State::Final(_) => {
+                let last = self.extras.as_ref()?.last_lease.as_ref()?;
+                Some((last.leased_at, &last.client_id))
+            }
+        }
     }
 }
 
@@ -277,7 +357,7 @@ impl State {
         match self {
             Self::Leased(lease) => lease.client_id.len(),
             Self::Suspended(suspension) => suspension.reason.as_ref().map_or(0, |reason| reason.len()),
-            Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.to.len()),
+            Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.bytes()),
             Self::Scheduled { .. } | Self::Waiting => 0,
         }
     }

@@ -15,6 +15,7 @@
 //! Read [`item`], [`group`], [`event`] and [`row`] first, then [`verb`] and [`verbs`], then [`partition`] and
 //! [`registry`] and the files of verbs beneath them.
 
+pub mod attempt;
 pub mod codec;
 pub mod containers;
 pub mod cron;

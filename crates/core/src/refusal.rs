@@ -46,6 +46,18 @@ pub enum Refusal {
     NotSuspended,
     /// The item has ended, and what is asked for is for live ones.
     Ended,
+    /// The item has not ended, and what is asked for is for final ones.
+    NotEnded,
+    /// The item goes on as this one.
+    MovedOn {
+        id: ItemId,
+    },
+    /// The item is on its way to another queue or partition.
+    Leaving,
+    /// The payload of the item is not kept, or the store has lost it.
+    NoPayload {
+        lost: bool,
+    },
     /// An item of that address is not final yet: this one.
     DuplicateAddress {
         number: ItemNumber,

@@ -85,6 +85,9 @@ pub struct Numbers {
 pub struct Taken {
     pub source: PartitionId,
     pub last: MoveNumber,
+    /// The items that the latest moves became, for as long as the source may ask: it has forgotten all moves before the first
+    /// that it sends.
+    pub arrived: BTreeMap<MoveNumber, ItemNumber>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -101,6 +104,8 @@ pub struct Intake {
     pub at_home: Option<SlotSet>,
     /// The queue that the partition is of: told by listings once the registry has lost the queue.
     pub queue: Option<QueueName>,
+    /// How many partitions share what the queue may keep. 0: this one alone.
+    pub shares: u32,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -185,6 +190,8 @@ pub struct Cleared {
     pub suspended_before: u32,
     /// When the items of an era were cleared: only of eras in which the sweep has still to find some that are kept.
     pub times: BTreeMap<(Clearable, u32), Timestamp>,
+    /// The eras of `times` that were cleared while the queue kept all that ended.
+    pub keeps_all: BTreeSet<(Clearable, u32)>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -320,6 +327,8 @@ impl Queue {
             closed: place.is_none() || self.draining.contains(&partition),
             at_home: several.then(at_home),
             queue: Some(self.name.clone()),
+            // Alone it has everything, and needs no row for that.
+            shares: if several { self.partitions.len() as u32 } else { 0 },
             unknown: Vec::new(),
         }
     }
@@ -378,7 +387,7 @@ pub struct Partitions {
 /// Which record of an item a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Payload, headers and reference: immutable, dropped when the item is final and not on its way elsewhere.
+    /// Payload, headers and reference: dropped when the item is final, unless it is kept or on its way elsewhere.
     Payload,
     /// What a completion left behind.
     Result,
@@ -386,12 +395,14 @@ pub enum Part {
     Facts,
     /// The answer that a suspended item was resumed with, for the workers that come after.
     Input,
+    /// One of the newest attempts that did not complete: see [`crate::attempt`]. Removed by the core, not with its item.
+    Attempt(u8),
     /// A batch of events, by the number of its first: see [`crate::event::pack`].
     Events(u64),
 }
 
 impl Part {
-    /// Those that an item has at most once.
+    /// Those that an item has at most once, and that go with it.
     pub const ALL: [Self; 4] = [Self::Payload, Self::Result, Self::Facts, Self::Input];
 }
 
@@ -399,7 +410,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Put(Row),
-    /// Removing an item removes its bodies too, but for its events; and removing a batch of events its body.
+    /// Removing an item removes its bodies too, but for its attempts and events; and removing a batch of events its body.
     Remove(Key),
     PutBody {
         number: ItemNumber,
@@ -460,14 +471,15 @@ impl Change {
                 8 * FIXED + partitions + slots + retired + queue.stores.bytes() + meta + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
-            Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
+            Self::Put(Row::Cleared(cleared)) => FIXED + 16 * (cleared.times.len() + cleared.keeps_all.len()),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 6 * FIXED + intake.unknown.len(),
             Self::Put(Row::Rule(rule)) => 4 * FIXED + rule.bytes(),
             Self::Put(Row::Cron(cron)) => 2 * FIXED + cron.bytes(),
             Self::Put(Row::CronHome(home)) => FIXED + home.name.len() + home.queue.name.len(),
-            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Numbers(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Taken(taken)) => FIXED + 20 * taken.arrived.len(),
             Self::Put(Row::Rules(_)) => 4 * FIXED,
             Self::Put(Row::Dropped(dropped)) => FIXED + dropped.stored.store_name().len(),
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
@@ -489,7 +501,9 @@ fn extras_bytes(item: &Item) -> usize {
     let names = origin.into_iter().flat_map(|origin| origin.group.iter().chain(&origin.address));
     let addresses = extras.address.iter().chain(names);
     let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
+    let moved_to = extras.moved_to.as_ref().map_or(0, |moved_to| 32 + moved_to.queue.len());
+    let client_id = extras.last_lease.as_ref().map_or(0, |last| last.client_id.len());
     let texts =
         errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
-    texts + origin_bytes + extras.unknown.len()
+    texts + origin_bytes + moved_to + client_id + extras.unknown.len()
 }

@@ -20,6 +20,8 @@ pub struct Settings {
     pub retention: Span,
     pub retention_max_items: u64,
     pub retention_max_bytes: u64,
+    pub retain_payload: RetainPayload,
+    pub keep: Keep,
     /// How many items that are not final the queue may hold, over all of its partitions. 0: no limit.
     pub max_items: u64,
     pub reference: Option<Arc<str>>,
@@ -40,6 +42,8 @@ impl Default for Settings {
             retention: Span::from_secs(48 * 3600),
             retention_max_items: 1_000_000,
             retention_max_bytes: 1 << 30,
+            retain_payload: RetainPayload::Failed,
+            keep: Keep::Shown,
             max_items: 0,
             reference: None,
             unknown: Vec::new(),
@@ -60,6 +64,8 @@ pub struct SettingsChange {
     pub retention: Option<Span>,
     pub retention_max_items: Option<u64>,
     pub retention_max_bytes: Option<u64>,
+    pub retain_payload: Option<RetainPayload>,
+    pub keep: Option<Keep>,
     pub max_items: Option<u64>,
     /// `Some(None)` takes it away.
     pub reference: Option<Option<Arc<str>>>,
@@ -88,6 +94,8 @@ impl Settings {
             retention: change.retention.unwrap_or(self.retention),
             retention_max_items: change.retention_max_items.unwrap_or(self.retention_max_items),
             retention_max_bytes: change.retention_max_bytes.unwrap_or(self.retention_max_bytes),
+            retain_payload: change.retain_payload.unwrap_or(self.retain_payload),
+            keep: change.keep.unwrap_or(self.keep),
             max_items: change.max_items.unwrap_or(self.max_items),
             reference: change.reference.unwrap_or_else(|| self.reference.clone()),
             unknown: self.unknown.clone(),
@@ -107,6 +115,8 @@ impl Settings {
             .or(differs("retention", &given.retention, &self.retention))
             .or(differs("retention_max_items", &given.retention_max_items, &self.retention_max_items))
             .or(differs("retention_max_bytes", &given.retention_max_bytes, &self.retention_max_bytes))
+            .or(differs("retain_payload", &given.retain_payload, &self.retain_payload))
+            .or(differs("keep", &given.keep, &self.keep))
             .or(differs("max_items", &given.max_items, &self.max_items))
             .or(differs("reference", &given.reference, &self.reference))
     }
@@ -144,6 +154,23 @@ pub enum Requeue {
     Keep,
     /// Behind everything that waits now.
     Tail,
+}
+
+/// Which final items that are kept keep their payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetainPayload {
+    /// Failed, expired and cancelled ones.
+    Failed,
+    All,
+    None,
+}
+
+/// Which final items are kept for the retention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Those with a result, an error, events, an address, or another item that they were moved to.
+    Shown,
+    All,
 }
 
 /// How long a failed attempt waits for the next: see [`crate::retry::delay`].

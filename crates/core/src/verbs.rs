@@ -9,8 +9,9 @@ pub use crate::partition::groups::verbs::{
 };
 pub use crate::partition::held::Held;
 pub use crate::partition::moves::crons::AssignCrons;
+pub use crate::partition::moves::fall_back::FallBack;
 pub use crate::partition::moves::leave::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
-pub use crate::partition::moves::take::{Arriving, ArrivingItem, Move, Take};
+pub use crate::partition::moves::take::{Arrived, Arriving, ArrivingItem, Move, Take};
 pub use crate::partition::queries::list::List;
 pub use crate::partition::rules::TakeRules;
 pub use crate::partition::verbs::cancel::{Cancel, Cancelled};
@@ -28,8 +29,11 @@ pub use crate::partition::verbs::next::{
 };
 pub use crate::partition::verbs::once::{Claim, Digest, ProduceOnce, ProducedOnce};
 pub use crate::partition::verbs::produce::{NewItem, Produce, Produced};
-pub use crate::partition::verbs::redrive::{Redrive, RedriveCursor, RedriveTo, Redriven};
+pub use crate::partition::verbs::redrive::{
+    AddressedLetter, Asked, Redrive, RedriveCursor, RedriveTo, Redriven,
+};
 pub use crate::partition::verbs::release::{PutOff, Release};
+pub use crate::partition::verbs::rerun::{Rerun, RerunElsewhere};
 pub use crate::partition::verbs::retry::{Retried, Retry, RetryItem};
 pub use crate::partition::verbs::revoke::Revoke;
 pub use crate::partition::verbs::route::Route;

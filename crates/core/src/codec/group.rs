@@ -19,7 +19,9 @@ const EXPIRED: u8 = 9;
 const END: u8 = 10;
 const ABORT: u8 = 11;
 const DELETED: u8 = 12;
-const KNOWN_MAX: u8 = DELETED;
+const STARTED_AT: u8 = 13;
+const KEEPS_ALL: u8 = 14;
+const KNOWN_MAX: u8 = KEEPS_ALL;
 
 pub(super) fn encode(group: &Group, out: &mut Vec<u8>) {
     let number = group.number.0;
@@ -37,6 +39,10 @@ pub(super) fn encode(group: &Group, out: &mut Vec<u8>) {
         }
     }
     put_unless_zero(out, DELETED, group.deleted.into());
+    if let Some(at) = group.started_at {
+        put_near(out, STARTED_AT, at.0, number);
+    }
+    put_unless_zero(out, KEEPS_ALL, group.keeps_all.into());
     out.extend_from_slice(&group.unknown);
 }
 
@@ -74,6 +80,8 @@ pub(super) fn decode(number: GroupNumber, value: &[u8]) -> Result<Group, DecodeE
         end: template(END)?.map(Box::new),
         abort: template(ABORT)?.map(Box::new),
         deleted: record.flag(DELETED)?,
+        started_at: record.near(STARTED_AT, number.0)?.map(Timestamp),
+        keeps_all: record.flag(KEEPS_ALL)?,
         unknown: record.unknown,
     })
 }

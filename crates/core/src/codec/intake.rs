@@ -14,6 +14,7 @@ const CLOSED: u8 = 2;
 const AT_HOME: u8 = 3;
 const NAMESPACE: u8 = 4;
 const QUEUE: u8 = 5;
+const SHARES: u8 = 6;
 
 pub(super) fn encode(intake: &Intake, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, intake.version);
@@ -25,11 +26,12 @@ pub(super) fn encode(intake: &Intake, out: &mut Vec<u8>) {
         put_bytes(out, NAMESPACE, namespace.as_bytes());
         put_bytes(out, QUEUE, name.as_bytes());
     }
+    put_unless_zero(out, SHARES, intake.shares.into());
     out.extend_from_slice(&intake.unknown);
 }
 
 pub(super) fn decode(value: &[u8]) -> Result<Intake, DecodeError> {
-    let record = Record::read(value, QUEUE)?;
+    let record = Record::read(value, SHARES)?;
     let slots = |bytes| SlotSet::of_bytes(bytes).ok_or(DecodeError::new(AT_HOME, "is no set of slots"));
     Ok(Intake {
         version: record.number_or_zero(VERSION)?,
@@ -39,6 +41,7 @@ pub(super) fn decode(value: &[u8]) -> Result<Intake, DecodeError> {
             .text(NAMESPACE)?
             .zip(record.text(QUEUE)?)
             .map(|(namespace, name)| QueueName { namespace, name }),
+        shares: record.small(SHARES)?,
         unknown: record.unknown,
     })
 }

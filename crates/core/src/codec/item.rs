@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use super::DecodeError;
-use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
+use super::moves::{
+    decode_moved_to, decode_origin, decode_outgoing, encode_moved_to, encode_origin, encode_outgoing,
+};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, Permit};
-use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State, Suspension};
+use crate::item::{
+    End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, Outcome, PayloadSize, State, Suspension,
+};
 use crate::time::{Span, Timestamp};
 
 /// The kind that is not written.
@@ -48,7 +52,17 @@ const EVENT_BYTES: u8 = 30;
 const SUSPENDED: u8 = 31;
 const HAS_INPUT: u8 = 32;
 const PAYLOAD_LOST: u8 = 33;
-const KNOWN_MAX: u8 = PAYLOAD_LOST;
+const CHANGED_AT: u8 = 34;
+const LAST_CLIENT_ID: u8 = 35;
+/// Of the latest lease that ended.
+const LAST_LEASED_AT: u8 = 36;
+const ATTEMPTS_LOGGED: u8 = 37;
+const ATTEMPT_BYTES: u8 = 38;
+const MOVED_TO: u8 = 39;
+/// The code of a [`PayloadSize`].
+const PAYLOAD_SIZE: u8 = 40;
+const PAYLOAD_KEPT: u8 = 41;
+const KNOWN_MAX: u8 = PAYLOAD_KEPT;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -63,6 +77,7 @@ pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     if let Some(group) = item.group {
         put_near(out, GROUP, group.0, number);
     }
+    put_unless_zero(out, PAYLOAD_SIZE, item.payload_size.code().into());
     encode_state(&item.state, number, out);
     if let Some(extras) = &item.extras {
         encode_extras(extras, number, out);
@@ -95,6 +110,7 @@ fn encode_outcome(outcome: &Outcome, number: u64, out: &mut Vec<u8>) {
     put_unless_same(out, FINISHED_AT, outcome.finished_at.0, number);
     put_unless_zero(out, KEPT_BYTES, outcome.kept_bytes);
     put_unless_zero(out, HAS_RESULT, outcome.has_result.into());
+    put_unless_zero(out, PAYLOAD_KEPT, outcome.payload_kept.into());
     if let Some(outgoing) = &outcome.outgoing {
         put_bytes(out, OUTGOING, &encode_outgoing(outgoing));
     }
@@ -110,10 +126,20 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     if let Some(origin) = &extras.origin {
         put_bytes(out, ORIGIN, &encode_origin(origin));
     }
-    if let Some((permit, end)) = extras.last_lease {
-        put_near(out, LAST_PERMIT, permit.0, number);
-        put_unless_zero(out, LAST_LEASE_END, lease_end_code(end));
+    if let Some(last) = &extras.last_lease {
+        put_near(out, LAST_PERMIT, last.permit.0, number);
+        put_unless_zero(out, LAST_LEASE_END, lease_end_code(last.end));
+        put_bytes(out, LAST_CLIENT_ID, last.client_id.as_bytes());
+        put_unless_same(out, LAST_LEASED_AT, last.leased_at.0, last.permit.0);
     }
+    if let Some(moved_to) = &extras.moved_to {
+        put_bytes(out, MOVED_TO, &encode_moved_to(moved_to));
+    }
+    if let Some(changed_at) = extras.changed_at {
+        put_near(out, CHANGED_AT, changed_at.0, number);
+    }
+    put_unless_zero(out, ATTEMPTS_LOGGED, extras.attempts_logged.into());
+    put_unless_zero(out, ATTEMPT_BYTES, extras.attempt_bytes.into());
     if let Some(error) = &extras.error {
         put_bytes(out, ERROR_MESSAGE, error.message.as_bytes());
         if let Some(code) = &error.code {
@@ -146,6 +172,7 @@ pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeErr
         attempts: record.small(ATTEMPTS)?,
         era: record.small(ERA)?,
         group: decode_group(&record, number.0)?,
+        payload_size: PayloadSize::of_code(record.small(PAYLOAD_SIZE)?),
         state: decode_state(&record, number.0)?,
         extras: decode_extras(&mut record, number.0)?,
     })
@@ -194,6 +221,7 @@ fn decode_outcome(record: &Record<'_>, end: u64, number: u64) -> Result<Outcome,
         finished_at: Timestamp(record.near_or_same(FINISHED_AT, number)?),
         kept_bytes: record.number_or_zero(KEPT_BYTES)?,
         has_result: record.flag(HAS_RESULT)?,
+        payload_kept: record.flag(PAYLOAD_KEPT)?,
         outgoing: record.bytes(OUTGOING)?.map(decode_outgoing).transpose()?.map(Box::new),
     })
 }
@@ -204,7 +232,11 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
         address: record.text(ADDRESS)?,
         origin: record.bytes(ORIGIN)?.map(decode_origin).transpose()?.map(Box::new),
+        moved_to: record.bytes(MOVED_TO)?.map(decode_moved_to).transpose()?.map(Box::new),
         last_lease: decode_last_lease(record, number)?,
+        changed_at: record.near(CHANGED_AT, number)?.map(Timestamp),
+        attempts_logged: record.small(ATTEMPTS_LOGGED)?,
+        attempt_bytes: record.small(ATTEMPT_BYTES)?,
         error: decode_error(record)?,
         facts_bytes: record.number_or_zero(FACTS_BYTES)?,
         event_count: record.number_or_zero(EVENT_COUNT)?,
@@ -216,10 +248,14 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
     Ok((extras != Extras::default()).then(|| Box::new(extras)))
 }
 
-fn decode_last_lease(record: &Record<'_>, number: u64) -> Result<Option<(Permit, LeaseEnd)>, DecodeError> {
+fn decode_last_lease(record: &Record<'_>, number: u64) -> Result<Option<LastLease>, DecodeError> {
     let Some(permit) = record.near(LAST_PERMIT, number)? else { return Ok(None) };
-    let end = lease_end_of(record.number_or_zero(LAST_LEASE_END)?)?;
-    Ok(Some((Permit(permit), end)))
+    Ok(Some(LastLease {
+        permit: Permit(permit),
+        end: lease_end_of(record.number_or_zero(LAST_LEASE_END)?)?,
+        client_id: record.text(LAST_CLIENT_ID)?.unwrap_or_else(|| Arc::from("")),
+        leased_at: Timestamp(record.near_or_same(LAST_LEASED_AT, permit)?),
+    }))
 }
 
 fn decode_error(record: &Record<'_>) -> Result<Option<ItemError>, DecodeError> {

@@ -3,6 +3,7 @@
 //! Decoding checks everything and never panics: the bytes may come from a damaged disk or from somebody else.
 //! Field numbers and the codes of states are part of the disk format: never give one another meaning.
 
+mod attempt;
 mod cron;
 mod event;
 mod group;
@@ -16,17 +17,18 @@ mod rule_key;
 mod settings;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+pub(crate) use attempt::{decode as decode_attempt, encode as encode_attempt};
 pub use key::{decode_key, encode_key};
 pub(crate) use once::{pack as pack_answers, unpack as unpack_answers};
 
-use crate::id::PartitionId;
+use crate::id::{ItemNumber, NUMBER_MAX, PartitionId};
 use crate::item::MoveNumber;
 use crate::row::{Clearable, Cleared, Dropped, Key, Numbers, Partitions, Row, Stored, Taken};
 use crate::time::Timestamp;
-use wire::{Input, Record, put_bytes, put_unless_same, put_unless_zero, put_varint};
+use wire::{Input, Record, at_distance, distance, put_bytes, put_unless_same, put_unless_zero, put_varint};
 
 /// Why bytes are not a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,16 +108,45 @@ fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
 }
 
 const TAKEN_LAST: u8 = 1;
+const TAKEN_ARRIVED: u8 = 2;
 
 fn encode_taken(taken: &Taken, out: &mut Vec<u8>) {
     put_unless_zero(out, TAKEN_LAST, taken.last.0);
+    if !taken.arrived.is_empty() {
+        put_bytes(out, TAKEN_ARRIVED, &encode_arrived(taken));
+    }
     out.extend_from_slice(&taken.unknown);
 }
 
 fn decode_taken(source: PartitionId, value: &[u8]) -> Result<Taken, DecodeError> {
-    let record = Record::read(value, TAKEN_LAST)?;
+    let record = Record::read(value, TAKEN_ARRIVED)?;
     let last = MoveNumber(record.number_or_zero(TAKEN_LAST)?);
-    Ok(Taken { source, last, unknown: record.unknown })
+    let arrived = decode_arrived(last, record.bytes(TAKEN_ARRIVED)?.unwrap_or_default())?;
+    Ok(Taken { source, last, arrived, unknown: record.unknown })
+}
+
+/// Each move with its item, as distances from the last move and from the move's own number.
+fn encode_arrived(taken: &Taken) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (moved, item) in &taken.arrived {
+        put_varint(&mut bytes, distance(moved.0, taken.last.0));
+        put_varint(&mut bytes, distance(item.0, moved.0));
+    }
+    bytes
+}
+
+fn decode_arrived(last: MoveNumber, bytes: &[u8]) -> Result<BTreeMap<MoveNumber, ItemNumber>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut arrived = BTreeMap::new();
+    while !input.rest.is_empty() {
+        let moved = at_distance(input.varint()?, last.0);
+        let item = at_distance(input.varint()?, moved);
+        if item > NUMBER_MAX {
+            return Err(DecodeError::new(TAKEN_ARRIVED, "holds no item's number"));
+        }
+        arrived.insert(MoveNumber(moved), ItemNumber(item));
+    }
+    Ok(arrived)
 }
 
 type Times = BTreeMap<(Clearable, u32), Timestamp>;
@@ -125,6 +156,8 @@ const SCHEDULED_BEFORE: u8 = 2;
 const LEASED_BEFORE: u8 = 3;
 const CLEARED_TIMES: u8 = 4;
 const SUSPENDED_BEFORE: u8 = 5;
+/// As `CLEARED_TIMES`, without the times.
+const CLEARED_KEEPS_ALL: u8 = 6;
 
 fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
@@ -134,17 +167,21 @@ fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     if !cleared.times.is_empty() {
         put_bytes(out, CLEARED_TIMES, &encode_times(&cleared.times));
     }
+    if !cleared.keeps_all.is_empty() {
+        put_bytes(out, CLEARED_KEEPS_ALL, &encode_eras(&cleared.keeps_all));
+    }
     out.extend_from_slice(&cleared.unknown);
 }
 
 fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
-    let record = Record::read(value, SUSPENDED_BEFORE)?;
+    let record = Record::read(value, CLEARED_KEEPS_ALL)?;
     Ok(Cleared {
         waiting_before: record.small(WAITING_BEFORE)?,
         scheduled_before: record.small(SCHEDULED_BEFORE)?,
         leased_before: record.small(LEASED_BEFORE)?,
         suspended_before: record.small(SUSPENDED_BEFORE)?,
         times: decode_times(record.bytes(CLEARED_TIMES)?.unwrap_or_default())?,
+        keeps_all: decode_eras(record.bytes(CLEARED_KEEPS_ALL)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
 }
@@ -152,33 +189,59 @@ fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
 fn encode_times(times: &Times) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (&(which, era), at) in times {
-        let which = match which {
-            Clearable::Waiting => 0,
-            Clearable::Scheduled => 1,
-            Clearable::Leased => 2,
-            Clearable::Suspended => 3,
-        };
-        [which, era.into(), at.0].into_iter().for_each(|number| put_varint(&mut bytes, number));
+        put_era(which, era, &mut bytes);
+        put_varint(&mut bytes, at.0);
     }
     bytes
 }
 
+fn encode_eras(eras: &BTreeSet<(Clearable, u32)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    eras.iter().for_each(|&(which, era)| put_era(which, era, &mut bytes));
+    bytes
+}
+
+fn put_era(which: Clearable, era: u32, out: &mut Vec<u8>) {
+    let which = match which {
+        Clearable::Waiting => 0,
+        Clearable::Scheduled => 1,
+        Clearable::Leased => 2,
+        Clearable::Suspended => 3,
+    };
+    put_varint(out, which);
+    put_varint(out, era.into());
+}
+
 fn decode_times(bytes: &[u8]) -> Result<Times, DecodeError> {
-    let wrong = |problem| DecodeError::new(CLEARED_TIMES, problem);
     let mut input = Input { rest: bytes };
     let mut times = Times::new();
     while !input.rest.is_empty() {
-        let which = match input.varint()? {
-            0 => Clearable::Waiting,
-            1 => Clearable::Scheduled,
-            2 => Clearable::Leased,
-            3 => Clearable::Suspended,
-            _ => return Err(wrong("has a state that this version does not know")),
-        };
-        let era = input.varint()?.try_into().map_err(|_| wrong("holds too large a number"))?;
-        times.insert((which, era), Timestamp(input.varint()?));
+        let era = take_era(CLEARED_TIMES, &mut input)?;
+        times.insert(era, Timestamp(input.varint()?));
     }
     Ok(times)
+}
+
+fn decode_eras(bytes: &[u8]) -> Result<BTreeSet<(Clearable, u32)>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut eras = BTreeSet::new();
+    while !input.rest.is_empty() {
+        eras.insert(take_era(CLEARED_KEEPS_ALL, &mut input)?);
+    }
+    Ok(eras)
+}
+
+fn take_era(field: u8, input: &mut Input<'_>) -> Result<(Clearable, u32), DecodeError> {
+    let wrong = |problem| DecodeError::new(field, problem);
+    let which = match input.varint()? {
+        0 => Clearable::Waiting,
+        1 => Clearable::Scheduled,
+        2 => Clearable::Leased,
+        3 => Clearable::Suspended,
+        _ => return Err(wrong("has a state that this version does not know")),
+    };
+    let era = input.varint()?.try_into().map_err(|_| wrong("holds too large a number"))?;
+    Ok((which, era))
 }
 
 const PARTITIONS_LAST: u8 = 1;

@@ -3,7 +3,7 @@
 use super::DecodeError;
 use super::wire::{Record, put_bytes, put_number, put_unless_zero};
 use crate::id::{ItemId, ItemNumber, PartitionId};
-use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, Origin, Outgoing};
+use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, MovedTo, Origin, Outgoing};
 use crate::time::Timestamp;
 
 const OUT_TO: u8 = 1;
@@ -13,7 +13,8 @@ const OUT_FORGOTTEN: u8 = 3;
 const OUT_PARTITION: u8 = 4;
 const OUT_NUMBER: u8 = 5;
 const OUT_DUE_AT: u8 = 6;
-const OUT_KNOWN_MAX: u8 = OUT_DUE_AT;
+const OUT_ADDRESS: u8 = 7;
+const OUT_KNOWN_MAX: u8 = OUT_ADDRESS;
 
 pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
     let mut out = Vec::new();
@@ -27,6 +28,9 @@ pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
     if let Some(due_at) = outgoing.due_at {
         put_number(&mut out, OUT_DUE_AT, due_at.0);
     }
+    if let Some(address) = &outgoing.address {
+        put_bytes(&mut out, OUT_ADDRESS, address.as_bytes());
+    }
     out.extend_from_slice(&outgoing.unknown);
     out
 }
@@ -38,6 +42,7 @@ pub(super) fn decode_outgoing(value: &[u8]) -> Result<Outgoing, DecodeError> {
         reason: reason_of(record.number_or_zero(OUT_REASON)?)?,
         due_at: record.number(OUT_DUE_AT)?.map(Timestamp),
         forgotten: record.flag(OUT_FORGOTTEN)?,
+        address: record.text(OUT_ADDRESS)?,
         assigned: match (record.number(OUT_PARTITION)?, record.number(OUT_NUMBER)?) {
             (Some(_), Some(number)) => Some(Assigned {
                 partition: PartitionId(record.small(OUT_PARTITION)?),
@@ -125,6 +130,7 @@ fn reason_code(reason: MoveReason) -> u64 {
         MoveReason::Redrive => 3,
         MoveReason::GroupEnd => 4,
         MoveReason::GroupAbort => 5,
+        MoveReason::Rerun => 6,
     }
 }
 
@@ -136,6 +142,29 @@ fn reason_of(code: u64) -> Result<MoveReason, DecodeError> {
         3 => Ok(MoveReason::Redrive),
         4 => Ok(MoveReason::GroupEnd),
         5 => Ok(MoveReason::GroupAbort),
+        6 => Ok(MoveReason::Rerun),
         _ => Err(DecodeError::row("has a move for a reason that this version does not know")),
     }
+}
+
+const TO_QUEUE: u8 = 1;
+const TO_PARTITION: u8 = 2;
+const TO_NUMBER: u8 = 3;
+
+pub(super) fn encode_moved_to(moved_to: &MovedTo) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(&mut out, TO_QUEUE, moved_to.queue.as_bytes());
+    put_number(&mut out, TO_PARTITION, moved_to.id.partition.0.into());
+    put_number(&mut out, TO_NUMBER, moved_to.id.number.0);
+    out
+}
+
+pub(super) fn decode_moved_to(value: &[u8]) -> Result<MovedTo, DecodeError> {
+    let record = Record::read(value, TO_NUMBER)?;
+    let id = ItemId {
+        partition: PartitionId(record.small(TO_PARTITION)?),
+        number: ItemNumber(record.required_number(TO_NUMBER)?),
+    };
+    let queue = record.text(TO_QUEUE)?.ok_or(DecodeError::row("was moved to no queue"))?;
+    Ok(MovedTo { queue, id })
 }

@@ -116,6 +116,10 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::NotAfter { .. }
         | Refusal::NotSuspended
         | Refusal::Ended
+        | Refusal::NotEnded
+        | Refusal::MovedOn { .. }
+        | Refusal::Leaving
+        | Refusal::NoPayload { .. }
         | Refusal::KeyTaken
         | Refusal::NoSuchPivot
         | Refusal::GroupExists

@@ -11,7 +11,7 @@ use crate::id::PartitionId;
 use crate::limits::PARTITIONS_MAX;
 use crate::route::{SLOTS, SlotMap};
 use crate::row::{Queue, QueueName, StoreNames};
-use crate::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use crate::settings::{Keep, Requeue, RetainPayload, RetryPolicy, RetryStrategy, Settings};
 use crate::time::{Span, Timestamp};
 
 const VERSION: u8 = 1;
@@ -30,7 +30,9 @@ const REFERENCE: u8 = 13;
 const MAX_ITEMS: u8 = 14;
 const DEAD_TIMEOUT: u8 = 15;
 const DEAD_QUEUE: u8 = 16;
-const SETTINGS_KNOWN_MAX: u8 = DEAD_QUEUE;
+const RETAIN_PAYLOAD: u8 = 17;
+const KEEP: u8 = 18;
+const SETTINGS_KNOWN_MAX: u8 = KEEP;
 
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
@@ -67,6 +69,8 @@ pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     if let Some(dead_queue) = &settings.dead_queue {
         put_bytes(out, DEAD_QUEUE, dead_queue.as_bytes());
     }
+    put_unless_zero(out, RETAIN_PAYLOAD, retain_payload_code(settings.retain_payload));
+    put_unless_zero(out, KEEP, keep_code(settings.keep));
     out.extend_from_slice(&settings.unknown);
 }
 
@@ -89,6 +93,8 @@ pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
         retention: Span(record.number_or_zero(RETENTION)?),
         retention_max_items: record.number_or_zero(RETENTION_MAX_ITEMS)?,
         retention_max_bytes: record.number_or_zero(RETENTION_MAX_BYTES)?,
+        retain_payload: retain_payload_of(record.number_or_zero(RETAIN_PAYLOAD)?)?,
+        keep: keep_of(record.number_or_zero(KEEP)?)?,
         max_items: record.number_or_zero(MAX_ITEMS)?,
         reference: record.text(REFERENCE)?,
         unknown: record.unknown,
@@ -239,5 +245,37 @@ fn requeue_of(code: u64) -> Result<Requeue, DecodeError> {
         0 => Ok(Requeue::Keep),
         1 => Ok(Requeue::Tail),
         _ => Err(DecodeError::new(REQUEUE, "is a place that this version does not know")),
+    }
+}
+
+fn retain_payload_code(retain: RetainPayload) -> u64 {
+    match retain {
+        RetainPayload::Failed => 0,
+        RetainPayload::All => 1,
+        RetainPayload::None => 2,
+    }
+}
+
+fn retain_payload_of(code: u64) -> Result<RetainPayload, DecodeError> {
+    match code {
+        0 => Ok(RetainPayload::Failed),
+        1 => Ok(RetainPayload::All),
+        2 => Ok(RetainPayload::None),
+        _ => Err(DecodeError::new(RETAIN_PAYLOAD, "is a way that this version does not know")),
+    }
+}
+
+fn keep_code(keep: Keep) -> u64 {
+    match keep {
+        Keep::Shown => 0,
+        Keep::All => 1,
+    }
+}
+
+fn keep_of(code: u64) -> Result<Keep, DecodeError> {
+    match code {
+        0 => Ok(Keep::Shown),
+        1 => Ok(Keep::All),
+        _ => Err(DecodeError::new(KEEP, "is a way that this version does not know")),
     }
 }

@@ -8,7 +8,7 @@ const NUMBER: u64 = 0;
 const BYTES: u64 = 1;
 
 /// Field numbers of a record lie below this; what a record does not know is carried along.
-const FIELDS_MAX: usize = 40;
+const FIELDS_MAX: usize = 56;
 
 pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -8,6 +8,7 @@ use super::crons::index::Crons;
 use super::groups::index::{GroupIndex, Members};
 use super::index::addresses::Addresses;
 use super::index::lanes::{Index, Key, Lane};
+use super::index::traces::Trace;
 use super::moves::outbox::Outbox;
 use super::queries::head::oldest_of;
 use super::rows::{Besides, Spot};
@@ -75,10 +76,10 @@ impl Partition {
                 return Err(format!("item {} is not where it belongs: {spot:?}", number.0));
             }
             full.add(&self.item(number, entry), self.is_gone(entry), self.is_held(entry));
-            if let Some(trace) = entry.trace() {
-                *full.traces.entry(trace).or_default() += 1;
-                full.finals += u64::from(self.is_gone(entry));
+            if let Some(trace) = Trace::of(entry).filter(|trace| trace.has_something_to_show) {
+                *full.traces.entry(trace.of).or_default() += 1;
             }
+            full.finals += u64::from(self.is_gone(entry) && self.keeps_gone(entry));
             full.add_besides(Besides::of(number, entry));
         }
         Ok(full)
@@ -113,11 +114,10 @@ impl Partition {
         same("groups that are unknown", &counted.len(), &0)?;
         let mut kept = BTreeMap::new();
         for (_, entry) in self.items.iter() {
-            let of = entry.group.zip(entry.trace());
-            if let Some((_, trace)) =
-                of.filter(|(group, (which, _))| self.goes_with_cancelled(*group, *which))
-            {
-                *kept.entry(trace).or_default() += 1;
+            let Some((group, trace)) = entry.group.zip(Trace::of(entry)) else { continue };
+            let is_kept = trace.has_something_to_show || self.groups.slot(group).keeps_all();
+            if is_kept && self.goes_with_cancelled(group, trace.of.0) {
+                *kept.entry(trace.of).or_default() += 1;
             }
         }
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use super::entry::Entry;
 use super::groups::index::GroupIndex;
 use super::{Output, Partition};
+use crate::attempt::{self, LOGGED_MAX};
 use crate::group::Template;
 use crate::id::ItemNumber;
-use crate::item::{Extras, Phase, State};
+use crate::item::{Extras, PayloadSize, Phase, State};
 use crate::row::{BodyCopy, Change, Part};
 use crate::time::{Span, Timestamp};
 use crate::verbs::Produced;
@@ -23,7 +24,7 @@ pub(super) struct Draft<'a> {
     pub(super) created_at: Timestamp,
     pub(super) attempts: u32,
     pub(super) state: State,
-    /// `facts_bytes` and `payload_lost` are set by [`Partition::create`], as `bodies` say.
+    /// `facts_bytes`, `payload_lost` and what tells of the attempt log are set by [`Partition::create`], as the bodies say.
     pub(super) extras: Extras,
     pub(super) bodies: Bodies<'a>,
 }
@@ -34,15 +35,47 @@ pub(super) enum Bodies<'a> {
     Given {
         payload: Option<Bytes>,
         facts: Option<Bytes>,
+        /// The attempt log of an item that was moved, the oldest first.
+        attempts: Vec<Bytes>,
     },
     CopiedFrom(&'a Template),
+    /// An item that is run again gives its own bodies.
+    CopiedFromItem(ItemNumber, &'a Entry),
 }
 
 impl Bodies<'_> {
+    /// Those of an item that was never tried.
+    pub(super) fn given(payload: Bytes, facts: Option<Bytes>) -> Self {
+        Self::Given { payload: Some(payload), facts, attempts: Vec::new() }
+    }
+
     fn facts_bytes(&self) -> u64 {
         match self {
             Self::Given { facts, .. } => facts_bytes(facts.as_ref()),
             Self::CopiedFrom(template) => template.facts_bytes,
+            Self::CopiedFromItem(_, entry) => entry.extras.as_ref().map_or(0, |extras| extras.facts_bytes),
+        }
+    }
+
+    fn payload_size(&self) -> PayloadSize {
+        match self {
+            Self::Given { payload, .. } => PayloadSize::of(payload.as_ref().map_or(0, Bytes::len) as u64),
+            Self::CopiedFrom(template) => PayloadSize::of(template.body_bytes),
+            Self::CopiedFromItem(_, entry) => entry.payload_size,
+        }
+    }
+
+    /// How many attempts were logged, and about how many bytes they come to.
+    fn attempts(&self) -> (u32, u32) {
+        match self {
+            Self::Given { attempts, .. } => {
+                let bytes = attempts.iter().map(Bytes::len).sum::<usize>();
+                (attempts.len() as u32, bytes.try_into().unwrap_or(u32::MAX))
+            }
+            Self::CopiedFrom(_) => (0, 0),
+            Self::CopiedFromItem(_, entry) => {
+                entry.extras.as_ref().map_or((0, 0), |extras| (extras.attempts_logged, extras.attempt_bytes))
+            }
         }
     }
 
@@ -76,9 +109,12 @@ impl Partition {
     /// Makes the item, at the tail. Whether it may be made was checked before.
     pub(super) fn create(&mut self, now: Timestamp, draft: Draft<'_>, out: &mut Output) -> Produced {
         let number = self.issue_number(now, out);
+        let (attempts_logged, attempt_bytes) = draft.bodies.attempts();
         let extras = Extras {
             facts_bytes: draft.bodies.facts_bytes(),
             payload_lost: draft.bodies.lack_payload(),
+            attempts_logged,
+            attempt_bytes,
             ..draft.extras
         };
         let entry = Entry {
@@ -91,12 +127,17 @@ impl Partition {
             attempts: draft.attempts,
             era: 0,
             priority: draft.priority,
+            payload_size: draft.bodies.payload_size(),
         };
         let phase = self.phase(&entry);
         self.write(number, entry, out);
         match draft.bodies {
-            Bodies::Given { payload, facts } => put_bodies(number, payload, facts, out),
+            Bodies::Given { payload, facts, attempts } => {
+                put_bodies(number, payload, facts, out);
+                put_attempts(number, attempts, out);
+            }
             Bodies::CopiedFrom(template) => copy_bodies(template, number, out),
+            Bodies::CopiedFromItem(from, entry) => copy_bodies_of_item(from, entry, number, out),
         }
         Produced { number, phase }
     }
@@ -135,4 +176,21 @@ fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
     if template.facts_bytes > 0 {
         out.copies.push(BodyCopy { from, to, part: Part::Facts, bytes: template.facts_bytes });
     }
+}
+
+fn put_attempts(number: ItemNumber, attempts: Vec<Bytes>, out: &mut Output) {
+    let parts = attempt::parts(attempts.len() as u32);
+    let put = |(part, body)| Change::PutBody { number, part, body };
+    out.changes.extend(parts.zip(attempts).map(put));
+}
+
+fn copy_bodies_of_item(from: ItemNumber, entry: &Entry, to: ItemNumber, out: &mut Output) {
+    let mut copy = |part, bytes| out.copies.push(BodyCopy { from, to, part, bytes });
+    copy(Part::Payload, entry.payload_size.bytes());
+    let Some(extras) = &entry.extras else { return };
+    if extras.facts_bytes > 0 {
+        copy(Part::Facts, extras.facts_bytes);
+    }
+    let bytes = u64::from(extras.attempt_bytes) / u64::from(extras.attempts_logged.clamp(1, LOGGED_MAX));
+    attempt::parts(extras.attempts_logged).for_each(|part| copy(part, bytes));
 }

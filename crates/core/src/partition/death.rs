@@ -8,6 +8,7 @@ use super::entry::Entry;
 use super::groups::end::count_end;
 use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
+use crate::attempt::AttemptEnd;
 use crate::id::ItemNumber;
 use crate::item::{End, ItemError, MoveReason, Outgoing, Phase, State};
 use crate::news::{Died, News};
@@ -44,6 +45,16 @@ impl Death {
                 Phase::Failed
             }
             Self::TooOld => Phase::Expired,
+        }
+    }
+
+    /// How the lease ended that the item died of.
+    pub(super) fn end_of_attempt(self) -> AttemptEnd {
+        match self {
+            Self::NoAttemptsLeft | Self::GivenUp => AttemptEnd::Dead,
+            Self::LeaseExpired => AttemptEnd::Expired,
+            Self::Revoked => AttemptEnd::Revoked,
+            Self::Damaged | Self::TooOld => AttemptEnd::Retried,
         }
     }
 
@@ -129,7 +140,7 @@ impl Partition {
                     End::Expired => out.totals.expired += 1,
                     End::Failed | End::Completed | End::Cancelled => out.totals.failed += 1,
                 }
-                self.send(now, number, last, death.end(), outgoing(to, death.reason(), false), out);
+                self.send(now, number, last, death.end(), outgoing(to, death.reason()), out);
             }
             None => self.die_here(now, number, last, death, out),
         }
@@ -164,24 +175,27 @@ impl Partition {
         outgoing: Outgoing,
         out: &mut Output,
     ) {
-        let State::Final(mut outcome) = self.ended(now, number, &last, end, None) else {
-            unreachable!("what has ended is final")
-        };
-        self.tell_end(now, number, &last, end, None, out);
+        let mut outcome = self.outcome_without_payload(now, number, &last, end, None);
+        self.tell_end(number, &last, outcome.clone(), None, out);
         drop_input(number, &last, out);
-        if outgoing.forgotten && last.event_count() > 0 {
-            self.erase_events(number, None, out);
-        }
         outcome.outgoing = Some(Box::new(outgoing));
         // A group counts what goes to a dead queue as failed, whatever it died of.
         let counted = if end == End::Expired { End::Failed } else { end };
         count_end(last.group, counted, out);
-        last.state = State::Final(outcome);
+        last.state = State::Final(Box::new(outcome));
         self.write(number, last, out);
         out.outgoing = true;
     }
 }
 
-pub(super) fn outgoing(to: Arc<str>, reason: MoveReason, forgotten: bool) -> Outgoing {
-    Outgoing { to, reason, due_at: None, forgotten, assigned: None, unknown: Vec::new() }
+pub(super) fn outgoing(to: Arc<str>, reason: MoveReason) -> Outgoing {
+    Outgoing {
+        to,
+        reason,
+        due_at: None,
+        forgotten: false,
+        address: None,
+        assigned: None,
+        unknown: Vec::new(),
+    }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::groups::index::GroupIndex;
 use super::index::kinds::KindIndex;
 use super::index::lanes::Lane;
-use crate::item::{Extras, Lease, LeaseEnd, State};
-use crate::row::Clearable;
+use crate::item::{Extras, LastLease, Lease, LeaseEnd, PayloadSize, State};
 use crate::time::Timestamp;
 
 /// Its number is the key it is held under.
@@ -21,6 +20,7 @@ pub(super) struct Entry {
     pub(super) attempts: u32,
     pub(super) era: u32,
     pub(super) priority: u8,
+    pub(super) payload_size: PayloadSize,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 56, "memory per waiting item is promised");
@@ -32,22 +32,16 @@ impl Entry {
     }
 
     /// The same item after its lease ended, with a note that tells a late worker why.
-    pub(super) fn after_lease(&self, lease: &Lease, end: LeaseEnd, state: State) -> Self {
+    pub(super) fn after_lease(&self, now: Timestamp, lease: &Lease, end: LeaseEnd, state: State) -> Self {
         let mut next = self.with_state(state);
-        next.extras.get_or_insert_default().last_lease = Some((lease.permit, end));
+        let extras = next.extras.get_or_insert_default();
+        extras.last_lease = Some(lease.ended(end));
+        extras.changed_at = Some(now);
         next
     }
 
     pub(super) fn lane(&self) -> Lane {
         Lane { group: self.group, kind: self.kind, era: self.era }
-    }
-
-    /// Where it counts among those of which something is left when they are taken away all at once.
-    pub(super) fn trace(&self) -> Option<(Clearable, u32)> {
-        if !self.has_something_to_show() {
-            return None;
-        }
-        Clearable::of(&self.state).map(|which| (which, self.era))
     }
 
     /// When it expires, unless it ends before or is leased then.
@@ -74,7 +68,18 @@ impl Entry {
         self.extras.as_ref().map_or(0, |extras| extras.event_count)
     }
 
+    pub(super) fn payload_lost(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.payload_lost)
+    }
+
     pub(super) fn has_error(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.error.is_some())
+    }
+}
+
+impl Lease {
+    pub(super) fn ended(&self, end: LeaseEnd) -> LastLease {
+        let client_id = Arc::clone(&self.client_id);
+        LastLease { permit: self.permit, end, client_id, leased_at: self.leased_at }
     }
 }

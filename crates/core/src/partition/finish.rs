@@ -7,8 +7,9 @@ use super::groups::end::count_end;
 use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
-use crate::item::{End, Outcome, State};
+use crate::item::{End, Outcome, PayloadSize, State};
 use crate::row::{Change, Part};
+use crate::settings::{Keep, RetainPayload};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -40,18 +41,40 @@ impl Partition {
             End::Expired => out.totals.expired += 1,
         }
         count_end(last.group, end, out);
-        self.tell_end(now, number, &last, end, result.as_ref(), out);
-        if result.is_none() && !last.has_something_to_show() {
+        let outcome = self.outcome(now, number, &last, end, result.as_ref());
+        self.tell_end(number, &last, outcome.clone(), result.as_ref(), out);
+        if result.is_none() && !self.keeps(&last) {
             self.erase(number, out);
             return;
         }
         drop_input(number, &last, out);
-        last.state = self.ended(now, number, &last, end, result.as_ref());
+        let payload_kept = outcome.payload_kept;
+        last.state = State::Final(Box::new(outcome));
         self.write(number, last, out);
-        out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+        if !payload_kept {
+            out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+        }
         if let Some(body) = result {
             out.changes.push(Change::PutBody { number, part: Part::Result, body });
         }
+    }
+
+    /// Whether an item that ends without a result is kept.
+    pub(super) fn keeps(&self, last: &Entry) -> bool {
+        last.has_something_to_show()
+            || match self.settings.keep {
+                Keep::All => true,
+                Keep::Shown => false,
+            }
+    }
+
+    fn retains_payload(&self, last: &Entry, end: End) -> bool {
+        let wanted = match (self.settings.retain_payload, end) {
+            (RetainPayload::All, _) => true,
+            (RetainPayload::None, _) | (RetainPayload::Failed, End::Completed) => false,
+            (RetainPayload::Failed, End::Failed | End::Expired | End::Cancelled) => true,
+        };
+        wanted && !last.payload_lost()
     }
 
     /// The state of an item that ends.
@@ -63,14 +86,51 @@ impl Partition {
         end: End,
         result: Option<&Bytes>,
     ) -> State {
+        State::Final(Box::new(self.outcome(now, number, last, end, result)))
+    }
+
+    /// What is kept of an item that ends here and goes nowhere else.
+    pub(super) fn outcome(
+        &self,
+        now: Timestamp,
+        number: ItemNumber,
+        last: &Entry,
+        end: End,
+        result: Option<&Bytes>,
+    ) -> Outcome {
+        let outcome = self.outcome_without_payload(now, number, last, end, result);
+        if self.retains_payload(last, end) { outcome.with_payload(last.payload_size) } else { outcome }
+    }
+
+    pub(super) fn outcome_without_payload(
+        &self,
+        now: Timestamp,
+        number: ItemNumber,
+        last: &Entry,
+        end: End,
+        result: Option<&Bytes>,
+    ) -> Outcome {
         let event_overhead = self.events.overhead(number);
         let extras = last.extras.as_ref().map_or(0, |extras| extras.kept_bytes(event_overhead));
-        State::Final(Box::new(Outcome {
+        Outcome {
             end,
             finished_at: now,
             kept_bytes: extras + result.map_or(0, Bytes::len) as u64,
             has_result: result.is_some(),
+            payload_kept: false,
             outgoing: None,
-        }))
+        }
+    }
+}
+
+impl Outcome {
+    pub(super) fn with_payload(self, size: PayloadSize) -> Self {
+        Self { payload_kept: true, kept_bytes: self.kept_bytes + size.bytes(), ..self }
+    }
+
+    /// The payload is gone, or is about to go.
+    pub(super) fn without_payload(self, size: PayloadSize) -> Self {
+        let payload = if self.payload_kept { size.bytes() } else { 0 };
+        Self { payload_kept: false, kept_bytes: self.kept_bytes - payload, ..self }
     }
 }

@@ -49,6 +49,6 @@ impl Partition {
 
 /// Known for the item's latest ended lease; older permits, and ones never given, have no reason.
 fn lost_because(extras: Option<&Extras>, held: Held) -> Option<LeaseEnd> {
-    let (permit, end) = extras?.last_lease?;
-    (permit == held.permit).then_some(end)
+    let last = extras?.last_lease.as_ref()?;
+    (last.permit == held.permit).then_some(last.end)
 }

@@ -3,6 +3,7 @@
 //! `apply` decides; the files named after verbs hold what each decides. They write through two functions of
 //! [`rows`], which alone touch the indexes, live and at recovery. Everything else here only reads.
 
+mod attempts;
 mod audit;
 mod create;
 pub(crate) mod crons;
@@ -46,6 +47,7 @@ use crate::rule::index::Rules;
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verb::Verb;
+use attempts::Logged;
 use crons::index::Crons;
 use crons::run::LastRead;
 use entry::Entry;
@@ -137,6 +139,8 @@ pub struct Output {
     news: Vec<News>,
     /// Set once a number was issued.
     numbers: Option<Numbers>,
+    /// An attempt that is to be stored with the item that is written next.
+    attempt: Option<Logged>,
     /// Members that ended, of each group: their rows are written once, at the end of the verb.
     ended: BTreeMap<GroupIndex, Ended>,
     /// What items made by groups and crons have come to.
@@ -231,6 +235,7 @@ impl Partition {
             out.news.push(News::Outgoing);
         }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
+        assert!(out.attempt.is_none(), "an attempt was logged of an item that was not written");
         let Output { changes, copies, news, totals, .. } = out;
         Applied { reply, changes, copies, news, totals }
     }

@@ -8,6 +8,7 @@ use super::index::addresses::Addressed;
 use super::index::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::index::era::Tally;
 use super::index::lanes::{Key, Lane, Standing};
+use super::index::traces::Trace;
 use super::moves::outbox::Leaving;
 use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
@@ -69,7 +70,9 @@ impl Partition {
 
     pub fn remove(&mut self, key: &row::Key) {
         match key {
-            row::Key::Item(number) => self.take_away(*number),
+            row::Key::Item(number) => {
+                self.take_away(*number);
+            }
             row::Key::Numbers => self.numbers = Numbers::default(),
             row::Key::Settings => self.settings = Settings::default(),
             row::Key::Cleared => self.put_cleared(Cleared::default()),
@@ -133,6 +136,7 @@ impl Partition {
         out.available |= matches!(entry.state, State::Waiting) && is_open();
         self.tell_change(number, &entry, out);
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
+        out.put_attempt(number);
         self.place(number, entry);
     }
 
@@ -142,7 +146,11 @@ impl Partition {
             self.erase_events(number, None, out);
         }
         out.changes.push(Change::Remove(row::Key::Item(number)));
-        self.take_away(number);
+        let _not_kept = out.take_attempt(number);
+        let extras = self.take_away(number).and_then(|erased| erased.extras);
+        if let Some(extras) = extras {
+            out.remove_attempts(number, extras.attempts_logged);
+        }
     }
 
     /// The verbs' way to write anything else.
@@ -160,7 +168,7 @@ impl Partition {
     fn place(&mut self, number: ItemNumber, entry: Entry) {
         let (kind, group) = (entry.kind, entry.group);
         let (spot, besides) = (self.spot(number, &entry), Besides::of(number, &entry));
-        let trace = entry.trace();
+        let trace = Trace::of(&entry);
         // First of all: were this the only item of its kind and group, leaving its old spot would forget them.
         self.kinds.join(kind);
         if let Some(group) = group {
@@ -174,10 +182,10 @@ impl Partition {
         self.enter_trace(group, trace);
     }
 
-    fn take_away(&mut self, number: ItemNumber) {
-        if let Some(old) = self.items.remove(&number) {
-            self.has_left(number, &old);
-        }
+    fn take_away(&mut self, number: ItemNumber) -> Option<Entry> {
+        let old = self.items.remove(&number)?;
+        self.has_left(number, &old);
+        Some(old)
     }
 
     /// Takes items out of the line that leases are served from, those of them that wait, until [`Partition::put_in_line`].
@@ -204,7 +212,7 @@ impl Partition {
     fn has_left(&mut self, number: ItemNumber, old: &Entry) {
         self.leave_besides(Besides::of(number, old));
         self.leave(self.spot(number, old));
-        self.leave_trace(old.group, old.trace());
+        self.leave_trace(old.group, Trace::of(old));
         self.kinds.part(old.kind);
         if let Some(group) = old.group {
             self.groups.part(group);
@@ -352,6 +360,7 @@ impl Partition {
             attempts: entry.attempts,
             era: entry.era,
             group: entry.group.map(|group| self.groups.slot(group).number),
+            payload_size: entry.payload_size,
             state: entry.state.clone(),
             extras: entry.extras.clone(),
         }
@@ -368,6 +377,7 @@ impl Partition {
             attempts: item.attempts,
             era: item.era,
             priority: item.priority,
+            payload_size: item.payload_size,
         };
         (item.number, entry)
     }
@@ -414,7 +424,7 @@ impl Besides {
                 (entry.dead_at().map(|at| (at.0, number)), None)
             }
             State::Leased(_) => (None, None),
-            State::Final(outcome) => (None, Leaving::of(number, outcome)),
+            State::Final(outcome) => (None, Leaving::of(number, outcome, entry.payload_size)),
         };
         Self { expires, leaving, addressed: Addressed::of(number, entry) }
     }

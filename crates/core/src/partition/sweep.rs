@@ -5,6 +5,7 @@ use super::death::Death;
 use super::entry::Entry;
 use super::groups::end::ITEM_BYTES;
 use super::{Output, Partition};
+use crate::attempt::{Attempt, AttemptEnd};
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
 use crate::machine::Applied;
@@ -95,7 +96,12 @@ impl Partition {
         let State::Leased(lease) = &entry.state else { unreachable!("only leased items have a deadline") };
         let cancelled = self.cancel_requested(entry, lease);
         out.totals.lease_expired += 1;
-        let mut next = entry.after_lease(lease, LeaseEnd::Expired, State::Waiting);
+        let mut attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Expired);
+        if cancelled {
+            attempt.end = AttemptEnd::Cancelled;
+        }
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Expired, State::Waiting);
+        self.log_attempt(number, &mut next, attempt, out);
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;
         }
@@ -151,11 +157,14 @@ impl Partition {
     /// A new item joins at the tail; one that has been leased before goes where the queue sends those.
     fn start(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items in the schedule are always in `items`");
+        let State::Scheduled { due_at } = entry.state else { unreachable!("only scheduled items fall due") };
         let mut next = entry.with_state(State::Waiting);
-        let last_lease = next.extras.as_ref().and_then(|extras| extras.last_lease.as_ref());
+        let extras = next.extras.get_or_insert_default();
+        extras.changed_at = Some(due_at);
+        let last_lease = extras.last_lease.as_ref().map(|last| last.end);
         // A retry keeps its attempt. An item that was put off was released: it has its place again, as any released one.
         next.place = match last_lease {
-            Some((_, LeaseEnd::Released)) => next.place,
+            Some(LeaseEnd::Released) => next.place,
             _ if next.attempts == 0 => self.issue_tail_place(now, next.place, out),
             _ => self.place_after_attempt(now, &next, out),
         };
@@ -206,8 +215,15 @@ impl Partition {
         finished_at + self.settings.retention
     }
 
+    /// Partitions of a queue share what it may keep.
     pub(super) fn keeps_too_much(&self) -> bool {
-        self.retained() > self.settings.retention_max_items
-            || self.kept_bytes > self.settings.retention_max_bytes
+        self.retained() > self.share_of(self.settings.retention_max_items)
+            || self.kept_bytes > self.share_of(self.settings.retention_max_bytes)
+    }
+
+    /// The whole divided by the number of partitions, at least 1 unless the whole is nothing.
+    pub(super) fn share_of(&self, whole: u64) -> u64 {
+        let shares = u64::from(self.intake.shares.max(1));
+        (whole / shares).max(whole.min(1))
     }
 }

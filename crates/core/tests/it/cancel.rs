@@ -31,8 +31,9 @@ fn a_cancel_tells_the_item_as_it_ended_although_nothing_of_it_is_kept() {
     let outcome = Outcome {
         end: End::Cancelled,
         finished_at: script.now,
-        kept_bytes: 0,
+        kept_bytes: before.payload_size.bytes(),
         has_result: false,
+        payload_kept: true,
         outgoing: None,
     };
     assert_eq!(told, Item { state: State::Final(Box::new(outcome)), ..before });

@@ -193,7 +193,7 @@ fn what_was_cleared_with_an_error_has_ended_as_cancelled_at_once_and_for_good() 
         if !swept {
             assert_eq!(script.sweep(), 5);
             for number in [leased, scheduled, waiting] {
-                assert!(script.changes.contains(&Change::RemoveBody { number, part: Part::Payload }));
+                assert!(!script.changes.contains(&Change::RemoveBody { number, part: Part::Payload }));
             }
         }
     }

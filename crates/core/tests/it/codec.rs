@@ -5,7 +5,7 @@ mod rows;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::id::{ItemNumber, Permit};
-use windlass_core::item::{Item, Lease, State};
+use windlass_core::item::{Item, Lease, PayloadSize, State};
 use windlass_core::row::{Key, QueueName, Row};
 use windlass_core::time::{Span, Timestamp};
 
@@ -79,6 +79,7 @@ fn a_fresh_item_takes_few_bytes() {
         attempts: 0,
         era: 0,
         group: None,
+        payload_size: PayloadSize::default(),
         state: State::Waiting,
         extras: None,
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
 use windlass_core::id::PartitionId;
+use windlass_core::item::MoveNumber;
 use windlass_core::news::News;
 use windlass_core::partition::{StrayCron, Target};
 use windlass_core::refusal::Refusal;
@@ -16,7 +17,7 @@ use windlass_core::verbs::{
     PauseCron, Route, Take, TriggerCron, Unassign, UpdateCron,
 };
 
-use crate::script::{START, Script, assert_same, item, rebuilt};
+use crate::script::{START, Script, arrived, assert_same, item, rebuilt};
 
 const SOURCE: PartitionId = PartitionId(3);
 const TAKER: PartitionId = PartitionId(8);
@@ -57,10 +58,11 @@ fn departure(script: &Script, to: PartitionId) -> (Departure, Cron) {
     }
 }
 
-fn take(script: &mut Script, number: windlass_core::item::MoveNumber, cron: &Cron) -> Result<usize, Refusal> {
+fn take(script: &mut Script, number: MoveNumber, cron: &Cron) -> Result<MoveNumber, Refusal> {
     let what = Arriving::Cron(Box::new(cron.clone()));
-    let moved = Move { number, what, body: Some(Bytes::from_static(b"payload")), facts: None };
-    script.apply(Take { source: SOURCE, moves: vec![moved] })
+    let moved =
+        Move { number, what, body: Some(Bytes::from_static(b"payload")), facts: None, attempts: Vec::new() };
+    script.apply(Take { source: SOURCE, moves: vec![moved] }).map(|arrived| arrived.last)
 }
 
 fn sweep(script: &mut Script) -> usize {
@@ -103,10 +105,10 @@ fn a_cron_of_a_partition_that_drains_goes_on_elsewhere_where_it_stopped() {
     let taken = taker.partition.crons().next().unwrap().clone();
     assert_eq!((taken.next_at, taken.last_at, taken.created_at), (state.next_at, state.last_at, START));
     assert_eq!(sweep(&mut taker), 2, "the times at 20 s and 30 s");
-    assert_eq!(take(&mut taker, moved.number, &state), Ok(0));
+    assert_eq!(take(&mut taker, moved.number, &state), Ok(moved.number));
     assert!(taker.changes.is_empty(), "sent again it is not taken again");
 
-    old.apply(Moved { partition: TAKER, last: moved.number }).unwrap();
+    old.apply(Moved { partition: TAKER, arrived: arrived(moved.number) }).unwrap();
     let payload = Change::RemoveBody { number: state.template.body, part: Part::Payload };
     assert!(old.changes.contains(&payload), "the payload of the cron's item is not needed any more");
     assert_eq!((old.partition.crons().count(), old.partition.has_outgoing()), (0, false));
@@ -175,13 +177,13 @@ fn a_cron_is_refused_where_its_address_is_not_at_home() {
     route(&mut taker, 2, false, Some(Slot::all().filter(|slot| *slot != Slot::of("there")).collect()));
     assert_eq!(take(&mut taker, moved.number, &state), Err(Refusal::Moved));
     route(&mut taker, 3, false, None);
-    assert_eq!(take(&mut taker, moved.number, &state), Ok(1));
+    assert_eq!(take(&mut taker, moved.number, &state), Ok(moved.number));
 
     let mut holder = Script::of(TAKER);
     holder.produce([NewItem { address: Some("there".into()), ..item("report") }]);
     route(&mut holder, 2, true, Some(SlotSet::default()));
     let taken = take(&mut holder, moved.number, &state);
-    assert_eq!(taken, Ok(1), "it waits where its address is taken");
+    assert_eq!(taken, Ok(moved.number), "it waits where its address is taken");
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn a_cron_that_comes_back_before_it_was_forgotten_runs_once() {
     // TAKER took the cron, ran it, and sends it back.
     let back = Cron { next_at: state.next_at.map(|at| at + Span::from_secs(10)), ..state };
     take(&mut script, moved.number, &back).unwrap();
-    script.apply(Moved { partition: TAKER, last: moved.number }).unwrap();
+    script.apply(Moved { partition: TAKER, arrived: arrived(moved.number) }).unwrap();
     let crons: Vec<&Cron> = script.partition.crons().collect();
     assert_eq!(crons.len(), 1);
     assert_eq!((crons[0].next_at, &crons[0].leaves), (back.next_at, &None));
@@ -219,9 +221,9 @@ fn of_two_crons_of_one_name_the_later_one_stays() {
     script.apply(new("tick")).unwrap();
     let here = script.partition.crons().next().unwrap().clone();
     let earlier = Cron { number: here.number - 1, ..here.clone() };
-    take(&mut script, windlass_core::item::MoveNumber(1), &earlier).unwrap();
+    take(&mut script, MoveNumber(1), &earlier).unwrap();
     assert_eq!(script.partition.crons().next(), Some(&here));
     let later = Cron { number: here.number + 1, ..here };
-    take(&mut script, windlass_core::item::MoveNumber(2), &later).unwrap();
+    take(&mut script, MoveNumber(2), &later).unwrap();
     assert_eq!(script.partition.crons().next().map(|cron| cron.number), Some(later.number));
 }

@@ -48,12 +48,14 @@ fn take_without_payload(script: &mut Script, moves: u64) {
             kind: "default".into(),
             priority: 0,
             origin: origin(),
+            address: None,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
         })),
         body: None,
         facts: Some(Bytes::from_static(b"facts")),
+        attempts: Vec::new(),
     };
     let take = Take { source: PartitionId(9), moves: (1..=moves).map(moved).collect() };
     script.apply(take).unwrap();

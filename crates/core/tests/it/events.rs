@@ -6,6 +6,7 @@ use windlass_core::news::News;
 use windlass_core::partition::oldest_event_of;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Part, Row};
+use windlass_core::settings::RetainPayload;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{Clear, Delete, Emitted};
@@ -225,7 +226,8 @@ fn events_count_against_the_bytes_that_a_queue_keeps_also_those_without_a_payloa
 
 #[test]
 fn what_batches_cost_counts_however_an_item_ends_and_only_of_those_that_are_left() {
-    let mut script = Script::new();
+    let settings = Settings { retain_payload: RetainPayload::None, ..Settings::default() };
+    let mut script = Script::with_settings(settings);
     let [completed, cleared, failed] = [(); 3].map(|()| script.produce_one());
     for leased in script.lease(3) {
         script.emit(leased.held(), vec![NewEvent { bytes: EVENTS_BYTES_MAX, ..event("large") }]).unwrap();
@@ -249,7 +251,8 @@ fn what_batches_cost_counts_however_an_item_ends_and_only_of_those_that_are_left
     assert_eq!([completed, cleared].map(|number| kept_bytes(&script, number)), [events; 2]);
     let error = script.get(failed).extras.unwrap().error.unwrap();
     let error_len = error.message.len() + error.code.unwrap().len();
-    assert_eq!(kept_bytes(&script, failed), events + error_len as u64);
+    let attempt = u64::from(script.get(failed).extras.unwrap().attempt_bytes);
+    assert_eq!(kept_bytes(&script, failed), events + attempt + error_len as u64);
 }
 
 #[test]

@@ -17,7 +17,8 @@ use windlass_core::verbs::{
 };
 
 use crate::script::{
-    RetryItem, START, Script, again, at_once, error, import_item, item, items, kinds, member, open_group,
+    RetryItem, START, Script, again, arrived, at_once, error, import_item, item, items, kinds, member,
+    open_group,
 };
 
 const TAKER: PartitionId = PartitionId(9);
@@ -397,7 +398,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     assert_eq!((item.reason, item.group.as_deref()), (MoveReason::GroupEnd, Some("g")));
     assert_eq!((item.max_attempts, item.dead_timeout), (Some(7), Some(Span::ZERO)));
     assert_eq!(item.enqueue_at, Some(START + Span::from_secs(60)));
-    let moved = windlass_core::verbs::Moved { partition: TAKER, last: departure.number };
+    let moved = windlass_core::verbs::Moved { partition: TAKER, arrived: arrived(departure.number) };
     script.apply(moved).unwrap();
     assert!(!script.partition.rows().any(|row| matches!(row, Row::Item(_) | Row::Group(_))));
 }

@@ -28,6 +28,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
 use windlass_core::verbs::{Clear, Configure, Held};
 
+use crate::bodies::Bodies;
 use crate::script::START;
 use events::Streams;
 use groups::Known;
@@ -41,6 +42,7 @@ pub(crate) struct History {
     pub(crate) changes: Vec<Change>,
     copies: Vec<BodyCopy>,
     totals: Totals,
+    bodies: Bodies,
     settings: Settings,
     made: Vec<ItemNumber>,
     permits: Vec<Held>,
@@ -83,6 +85,7 @@ impl History {
             changes: Vec::new(),
             copies: Vec::new(),
             totals: Totals::default(),
+            bodies: Bodies::default(),
             settings: settings.clone(),
             made: Vec::new(),
             permits: Vec::new(),
@@ -155,6 +158,7 @@ impl History {
             Step::Cron(step) => self.cron_step(step),
         }
         self.partition.audit().unwrap();
+        self.bodies.check(&self.partition);
         self.check_places(step, &before);
         self.check_ended();
         self.check_told(&before);
@@ -181,6 +185,7 @@ impl History {
     fn note<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
+        self.bodies.follow(&applied.copies, &applied.changes);
         self.changes.extend(applied.changes);
         applied.copies.iter().for_each(|copy| self.end_made(copy));
         self.copies.extend(applied.copies);

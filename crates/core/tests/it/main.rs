@@ -7,6 +7,8 @@
 )]
 
 mod address;
+mod after_the_fact;
+mod bodies;
 mod cancel;
 mod clear;
 mod codec;

@@ -206,12 +206,14 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
             kind,
             priority: 0,
             origin,
+            address: None,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
         })),
         body: Some(body),
         facts: None,
+        attempts: Vec::new(),
     };
     let take = Take { source: PartitionId(9), moves: vec![moved] };
     assert_eq!(script.apply(take), Err(Refusal::Moved));

@@ -94,7 +94,9 @@ fn at_the_last_attempt_an_item_fails_with_the_workers_error_or_the_servers() {
     let servers = script.get(made[1]).extras.unwrap().error.unwrap();
     assert_eq!(servers.code.as_deref(), Some("max_attempts"));
     let State::Final(outcome) = script.get(made[1]).state else { panic!("it failed") };
-    assert_eq!(outcome.kept_bytes, ("max_attempts".len() + servers.message.len()) as u64);
+    let item = script.get(made[1]);
+    let besides = item.payload_size.bytes() + u64::from(item.extras.unwrap().attempt_bytes);
+    assert_eq!(outcome.kept_bytes, ("max_attempts".len() + servers.message.len()) as u64 + besides);
 }
 
 #[test]

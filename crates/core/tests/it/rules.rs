@@ -169,7 +169,13 @@ fn stopped_items_expire_and_can_be_cancelled_deleted_redriven_and_cleared() {
     script.cancel(made[1]).unwrap();
     script.apply(Delete(vec![made[2]])).unwrap();
     assert_eq!(script.partition.stopped(), 2);
-    let redrive = Redrive { to: RedriveTo::Queue("other".into()), kind: None, limit: 1, from: None };
+    let redrive = Redrive {
+        to: RedriveTo::Queue("other".into()),
+        kind: None,
+        limit: 1,
+        from: None,
+        asked: BTreeMap::new(),
+    };
     assert_eq!(script.apply(redrive).unwrap().count, 1);
     assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false }), 1);
     assert_eq!(script.partition.stopped(), 0);

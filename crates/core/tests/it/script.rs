@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{Item, ItemError, Phase};
+use windlass_core::item::{Item, ItemError, MoveNumber, Phase};
 use windlass_core::machine::Applied;
 use windlass_core::news::News;
 use windlass_core::partition::{Partition, Totals};
@@ -16,12 +16,14 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
 pub(crate) use windlass_core::verbs::RetryItem;
 use windlass_core::verbs::{
-    Assign, Cancel, Clear, Complete, Completion, Configure, CreateGroup, Emit, Emitted, Extend, Extended,
-    Filter, Held, ImportItem, Input, LeaseItems, Leased, NewItem, Produce, Produced, Release, Resume,
-    Retried, Retry, Revoke, Suspend, SuspendItem,
+    Arrived, Assign, Cancel, Clear, Complete, Completion, Configure, CreateGroup, Emit, Emitted, Extend,
+    Extended, Filter, Held, ImportItem, Input, LeaseItems, Leased, NewItem, Produce, Produced, Release,
+    Resume, Retried, Retry, Revoke, Suspend, SuspendItem,
 };
 
 pub(crate) const START: Timestamp = Timestamp(1_800_000_000_000_000);
+
+use crate::bodies::Bodies;
 
 pub(crate) struct Script {
     pub(crate) partition: Partition,
@@ -32,6 +34,7 @@ pub(crate) struct Script {
     pub(crate) news: Vec<News>,
     /// The totals of all verbs and sweeps.
     pub(crate) totals: Totals,
+    bodies: Bodies,
 }
 
 impl Script {
@@ -47,6 +50,7 @@ impl Script {
             copies: Vec::new(),
             news: Vec::new(),
             totals: Totals::default(),
+            bodies: Bodies::default(),
         }
     }
 
@@ -67,6 +71,8 @@ impl Script {
         self.copies = applied.copies;
         self.news = applied.news;
         self.totals += applied.totals;
+        self.bodies.follow(&self.copies, &self.changes);
+        self.bodies.check(&self.partition);
         self.partition.audit().unwrap();
         assert_same(&self.partition, &rebuilt(&self.partition, START));
         applied.reply
@@ -159,7 +165,14 @@ impl Script {
     /// Has `taker` take up to `limit` items that are on their way to `queue`.
     pub(crate) fn assign(&mut self, queue: &str, taker: PartitionId, limit: usize) -> usize {
         let (to, queue) = (queue.into(), queue.into());
-        self.apply(Assign { queue, to, partition: taker, instead_of: None, limit }).unwrap()
+        self.apply(Assign { queue, to, partition: taker, instead_of: None, limit, addressed: Vec::new() })
+            .unwrap()
+    }
+
+    /// Has `taker` take items that are to have an address in `queue`.
+    pub(crate) fn assign_addressed(&mut self, queue: &str, taker: PartitionId, addressed: Vec<ItemNumber>) {
+        let (to, queue) = (queue.into(), queue.into());
+        self.apply(Assign { queue, to, partition: taker, instead_of: None, limit: 1, addressed }).unwrap();
     }
 
     /// Emits `count` events one by one, without counting the partition in full in between.
@@ -285,4 +298,9 @@ pub(crate) fn error(message: &str) -> ItemError {
 
 pub(crate) fn stranger(held: Held) -> Held {
     Held { permit: Permit(held.permit.0 + 1), ..held }
+}
+
+/// What a taker tells of moves up to a number, without the items that they became.
+pub(crate) fn arrived(last: MoveNumber) -> Arrived {
+    Arrived { last, ..Arrived::default() }
 }

@@ -134,6 +134,7 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
         reason,
         due_at: template.due_at(now),
         forgotten: true,
+        address: None,
         assigned: None,
         unknown: Vec::new(),
     };
@@ -142,6 +143,7 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
         finished_at: now,
         kept_bytes: 0,
         has_result: false,
+        payload_kept: false,
         outgoing: Some(Box::new(outgoing)),
     }))
 }

@@ -16,7 +16,8 @@ use crate::partition::index::counts::{
 };
 use crate::partition::index::era::Tally;
 use crate::partition::index::lanes::Standing;
-use crate::partition::index::standing::standings;
+use crate::partition::index::standing::{goes_with_group, standings};
+use crate::partition::index::traces::Trace;
 use crate::row::{Clearable, Cleared};
 use crate::time::Timestamp;
 
@@ -102,8 +103,8 @@ impl Members {
         if matches!(entry.state, State::Waiting) {
             increment(&mut self.priorities, (entry.era, entry.priority));
         }
-        if let Some(trace) = entry.trace() {
-            increment(&mut self.traces, trace);
+        if let Some(trace) = Trace::of(entry).filter(|trace| trace.has_something_to_show) {
+            increment(&mut self.traces, trace.of);
         }
     }
 }
@@ -115,6 +116,20 @@ impl Slot {
 
     pub(in crate::partition) fn state(&self) -> Option<GroupState> {
         self.row.as_ref().map(|row| row.state)
+    }
+
+    /// Whether the group was cancelled while its queue kept all that ended.
+    pub(in crate::partition) fn keeps_all(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.keeps_all)
+    }
+
+    /// The members that are kept if they go with their group, by state and era.
+    pub(in crate::partition) fn kept_with_group(
+        &self,
+        keeps_all: bool,
+    ) -> impl Iterator<Item = (&(Clearable, u32), &u64)> {
+        let kept = if keeps_all { &self.members.unended } else { &self.members.traces };
+        kept.iter().filter(|((which, _), _)| goes_with_group(*which))
     }
 
     /// Whether an item names it.

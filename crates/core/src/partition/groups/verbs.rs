@@ -13,6 +13,7 @@ use crate::partition::verbs::route::Keys;
 use crate::partition::{Output, Partition};
 use crate::refusal::Refusal;
 use crate::row::{Change, Key, Part, Row};
+use crate::settings::Keep;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 use crate::verbs::{NewItem, Produced};
@@ -168,6 +169,8 @@ impl Partition {
             end: create.end.map(|end| self.template(now, end, out)),
             abort: create.abort.map(|abort| self.template(now, abort, out)),
             deleted: false,
+            started_at: create.start.then_some(now),
+            keeps_all: false,
             unknown: Vec::new(),
         };
         self.record(Row::Group(Box::new(group)), out);
@@ -235,7 +238,8 @@ impl Partition {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         match group.state {
             GroupState::Open => {
-                self.set_state(index, GroupState::Started, out);
+                let started = Group { state: GroupState::Started, started_at: Some(now), ..group.clone() };
+                self.record(Row::Group(Box::new(started)), out);
                 out.available |= self.groups.live(index).waiting > 0;
                 self.tell_started(now, index, out);
                 self.settle_if_due(now, index, out);
@@ -254,9 +258,15 @@ impl Partition {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         match group.state {
             GroupState::Open | GroupState::Started => {
+                let group = group.clone();
                 let before = self.groups.live(index).live();
                 self.tell_cancelled(now, index, out);
-                self.set_state(index, GroupState::Cancelled { at: now }, out);
+                let keeps_all = match self.settings.keep {
+                    Keep::All => true,
+                    Keep::Shown => false,
+                };
+                let cancelled = Group { state: GroupState::Cancelled { at: now }, keeps_all, ..group };
+                self.record(Row::Group(Box::new(cancelled)), out);
                 out.totals.cancelled += before - self.groups.live(index).live();
                 self.settle_if_due(now, index, out);
             }
@@ -264,12 +274,6 @@ impl Partition {
             GroupState::Done { .. } => return Err(Refusal::GroupFinished),
         }
         Ok(self.view(index))
-    }
-
-    fn set_state(&mut self, group: GroupIndex, state: GroupState, out: &mut Output) {
-        let row = self.groups.slot(group).row.as_deref().expect("a group that was found has a row");
-        let row = Group { state, ..row.clone() };
-        self.record(Row::Group(Box::new(row)), out);
     }
 
     fn delete_group(&mut self, name: &str, out: &mut Output) -> Result<GroupView, Refusal> {

@@ -26,6 +26,8 @@ pub(in crate::partition) struct Era {
     /// By the position of the kind.
     by_kind: Vec<Tally>,
     total: Tally,
+    /// How many keys all lanes have, those that are gone too.
+    len: u64,
 }
 
 /// How many keys stand in lanes that are not gone.
@@ -108,6 +110,7 @@ impl Era {
         let keys = self.lanes.entry(lane).or_default();
         let before = keys.first().map(|(first, ())| first);
         if keys.insert(key, ()).is_none() {
+            self.len += 1;
             self.add(lane.kind, Tally::of(standing, 1));
             if let Some(group) = lane.group {
                 self.members.insert(key, group);
@@ -130,6 +133,7 @@ impl Era {
         let was_there = keys.remove(&key).is_some();
         let after = keys.first().map(|(first, ())| first);
         if was_there {
+            self.len -= 1;
             self.take_off(lane.kind, Tally::of(standing, 1));
             if lane.group.is_some() {
                 self.members.remove(&key);
@@ -262,6 +266,10 @@ impl Era {
         self.by_kind.iter().enumerate().map(of_kind).filter(|(_, tally)| *tally != Tally::default())
     }
 
+    pub(in crate::partition) fn len(&self) -> u64 {
+        self.len
+    }
+
     pub(in crate::partition) fn total(&self) -> Tally {
         self.total
     }
@@ -361,6 +369,7 @@ impl Era {
         same("lanes that are gone", &self.gone, &fresh.gone)?;
         same("members", &self.members, &fresh.members)?;
         same("total", &self.total, &fresh.total)?;
+        same("length", &self.len, &fresh.len)?;
         same("tallies", &self.tallies().collect::<Vec<_>>(), &fresh.tallies().collect())
     }
 }

@@ -123,6 +123,11 @@ impl Index {
         self.visible().flat_map(Era::tallies)
     }
 
+    /// How many keys an era has, in whatever lanes.
+    pub(in crate::partition) fn len_of(&self, era: u32) -> u64 {
+        self.eras.get(&era).map_or(0, Era::len)
+    }
+
     /// How many keys there are in lanes that are not gone.
     pub(in crate::partition) fn tally(&self) -> Tally {
         let mut total = Tally::default();

@@ -57,7 +57,9 @@ impl Partition {
         }
         let name = row.as_ref().or(self.groups.slot(group).row.as_ref()).map(|row| Arc::clone(&row.name));
         let was_known = name.as_ref().is_some_and(|name| self.has_group(name));
-        if let Some(before) = self.groups.set_row(group, row) {
+        let before = self.groups.set_row(group, row);
+        let kept_all = before.as_ref().is_some_and(|before| before.keeps_all);
+        if let Some(before) = before {
             for template in before.templates() {
                 let kind = self.kinds.find(&template.kind).expect("it was joined when the row came");
                 self.kinds.part(kind);
@@ -70,11 +72,12 @@ impl Partition {
                 (true, true) | (false, false) => {}
             }
         }
-        self.set_standing(group, state);
+        self.set_standing(group, state, kept_all);
         self.groups.refresh(group);
     }
 
-    fn set_standing(&mut self, group: GroupIndex, state: Option<GroupState>) {
+    /// `kept_all` is as the group's row said before.
+    fn set_standing(&mut self, group: GroupIndex, state: Option<GroupState>, kept_all: bool) {
         let (waiting, others) = standings(state);
         let before = self.lanes.standing_of(group);
         if before == waiting {
@@ -84,19 +87,21 @@ impl Partition {
         self.schedule.set_standing(group, others);
         self.suspended.set_standing(group, others);
         self.ages.all_touched(self.lanes.lanes_of(group).map(|(lane, _)| lane));
-        self.shift_kept(group, before, waiting);
+        self.shift_kept(group, (before, kept_all), waiting);
         self.shift_priorities(group, before, waiting);
         self.counts = self.tally();
     }
 
-    /// Members with something to show are kept if they go with their group.
-    fn shift_kept(&mut self, group: GroupIndex, before: Standing, after: Standing) {
-        let traces = self.groups.slot(group).members.traces.iter();
-        for (of, count) in traces.filter(|((which, _), _)| goes_with_group(*which)) {
-            if before == Standing::Gone {
+    /// Members that go with their group are kept if they have something to show, or the group keeps all of them.
+    fn shift_kept(&mut self, group: GroupIndex, (before, kept_all): (Standing, bool), after: Standing) {
+        let slot = self.groups.slot(group);
+        if before == Standing::Gone {
+            for (of, count) in slot.kept_with_group(kept_all) {
                 take_off(&mut self.kept_of_cancelled, *of, *count);
             }
-            if after == Standing::Gone {
+        }
+        if after == Standing::Gone {
+            for (of, count) in slot.kept_with_group(slot.keeps_all()) {
                 *self.kept_of_cancelled.entry(*of).or_default() += count;
             }
         }
@@ -148,6 +153,16 @@ impl Partition {
     fn shows_more_than(&self, cleared: &Cleared) -> bool {
         let earlier = |which| cleared.before(which) < self.cleared.before(which);
         self.clearable_indexes().into_iter().any(|(_, which)| earlier(which))
+    }
+
+    /// How many items there are of a state and era, whether or not they are gone.
+    pub(in crate::partition) fn in_era(&self, (which, era): (Clearable, u32)) -> u64 {
+        match which {
+            Clearable::Waiting => self.lanes.len_of(era),
+            Clearable::Scheduled => self.schedule.len_of(era),
+            Clearable::Leased => self.deadlines.len_of(era),
+            Clearable::Suspended => self.suspended.len_of(era),
+        }
     }
 
     fn clearable_indexes(&self) -> [(&Index, Clearable); 4] {

@@ -121,13 +121,16 @@ impl Partition {
     pub(in crate::partition) fn check_arrivals(&self, moves: &[Move]) -> Result<(), Refusal> {
         let check = |moved: &Move| match &moved.what {
             Arriving::Cron(cron) if self.check_address_free(cron.address.as_ref()).is_err() => Ok(()),
-            Arriving::Cron(cron) => {
-                self.check_open()?;
-                cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address))
-            }
-            Arriving::Item(_) => self.check_open(),
+            Arriving::Cron(cron) => self.check_takes(cron.address.as_ref()),
+            Arriving::Item(item) => self.check_takes(item.address.as_ref()),
         };
         moves.iter().try_for_each(check)
+    }
+
+    /// Whether something new of that address may come in.
+    pub(in crate::partition) fn check_takes(&self, address: Option<&Arc<str>>) -> Result<(), Refusal> {
+        self.check_open()?;
+        address.map_or(Ok(()), |address| self.check_at_home(address))
     }
 
     /// Goes on where the other partition stopped. A cron of the name that is on its way from here was taken there before, and

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::cron::Cron;
 use crate::footprint::Footprint;
-use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, Outcome, Outgoing, State};
+use crate::id::{ItemId, ItemNumber, PartitionId};
+use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, MovedTo, Outcome, Outgoing, State};
 use crate::partition::entry::Entry;
 use crate::partition::moves::outbox::{Leaver, Which};
 use crate::partition::{Output, Partition};
@@ -13,6 +13,7 @@ use crate::row::{Change, Part};
 use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Arrived;
 
 /// Chooses who is to take some of the items that are on their way to a queue.
 #[derive(Clone, Debug)]
@@ -24,9 +25,13 @@ pub struct Assign {
     pub to: Arc<str>,
     /// The partition of that queue that is to take the items.
     pub partition: PartitionId,
-    /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
+    /// A partition that is gone, whose moves are assigned anew; unset: those that never were. Items that are to have an address
+    /// have no taker from then on.
     pub instead_of: Option<PartitionId>,
     pub limit: usize,
+    /// Items that are to have an address which is at home in `partition`: see [`Partition::addressed_departures`]. Empty: any
+    /// items without one.
+    pub addressed: Vec<ItemNumber>,
 }
 
 /// Makes the first moves to a partition wait for another taker to be chosen: the partition is gone, or takes nothing new.
@@ -37,12 +42,11 @@ pub struct Unassign {
 }
 
 /// Forgets the moves that a partition has taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Moved {
     /// The partition that has taken the moves.
     pub partition: PartitionId,
-    /// The last one that was taken.
-    pub last: MoveNumber,
+    pub arrived: Arrived,
 }
 
 /// An item or a cron on its way out, as [`crate::partition::Partition::departures`] tells of it.
@@ -53,6 +57,8 @@ pub struct Departure {
     pub body: ItemNumber,
     /// The payload was found lost before: there is none to read.
     pub payload_lost: bool,
+    /// How many attempts of an item were logged: see [`crate::attempt`].
+    pub attempts_logged: u32,
     pub what: Departing,
 }
 
@@ -73,6 +79,8 @@ pub struct DepartingItem {
     pub error: Option<ItemError>,
     /// The name of the group it was a member of, or whose end it is.
     pub group: Option<Arc<str>>,
+    /// The address that it is to have where it goes.
+    pub address_there: Option<Arc<str>>,
     /// The next three as those of an [`crate::verbs::ArrivingItem`].
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
@@ -117,7 +125,7 @@ impl Verb for Moved {
     const URGENCY: Urgency = Urgency::Settling;
 
     fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        Ok(partition.moved(self, out))
+        Ok(partition.moved(&self, out))
     }
 }
 
@@ -146,14 +154,15 @@ impl Partition {
     fn cron_departure(&self, number: MoveNumber, name: &str) -> Departure {
         let cron = self.crons.get(name).expect("crons in the outbox are always in `crons`");
         let what = Departing::Cron(Box::new(cron.clone()));
-        Departure { number, body: cron.template.body, payload_lost: false, what }
+        Departure { number, body: cron.template.body, payload_lost: false, attempts_logged: 0, what }
     }
 
     fn item_departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
         let (entry, outcome, outgoing) = self.leaving(item);
         let extras = entry.extras.as_deref();
-        // What was an item before begins anew.
-        let as_made = extras.filter(|_| outgoing.reason.is_of_group());
+        // What was an item before begins anew in its new queue.
+        let is_as_made = outgoing.reason.is_of_group() || outgoing.reason == MoveReason::Rerun;
+        let as_made = extras.filter(|_| is_as_made);
         let payload_lost = extras.is_some_and(|extras| extras.payload_lost);
         let what = Departing::Item(DepartingItem {
             number: item,
@@ -164,15 +173,27 @@ impl Partition {
             reason: outgoing.reason,
             error: extras.and_then(|extras| extras.error.clone()),
             group: entry.group.and_then(|group| self.group_name(group)),
+            address_there: outgoing.address.clone(),
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
-            dead_timeout: as_made.and_then(|extras| extras.dead_timeout),
+            dead_timeout: self.dead_timeout_there(entry, outgoing.reason),
             left_at: outcome.finished_at,
         });
-        Departure { number, body: item, payload_lost, what }
+        let attempts_logged = extras.map_or(0, |extras| extras.attempts_logged);
+        Departure { number, body: item, payload_lost, attempts_logged, what }
     }
 
-    fn leaving(&self, number: ItemNumber) -> (&Entry, &Outcome, &Outgoing) {
+    /// An item that is run again grows as old as before, whatever its queue says of new items.
+    fn dead_timeout_there(&self, entry: &Entry, reason: MoveReason) -> Option<Span> {
+        let own = entry.extras.as_ref().and_then(|extras| extras.dead_timeout);
+        match reason {
+            MoveReason::GroupEnd | MoveReason::GroupAbort => own,
+            MoveReason::Rerun => Some(own.unwrap_or(Span::ZERO)),
+            MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired | MoveReason::Redrive => None,
+        }
+    }
+
+    pub(in crate::partition) fn leaving(&self, number: ItemNumber) -> (&Entry, &Outcome, &Outgoing) {
         let entry = self.items.get(&number).expect("items in the outbox are always in `items`");
         match &entry.state {
             State::Final(outcome) => match &outcome.outgoing {
@@ -189,11 +210,19 @@ impl Partition {
     fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> usize {
         let which = if assign.to == assign.queue { Which::All } else { Which::Died };
         let items = match assign.instead_of {
+            _ if !assign.addressed.is_empty() => self.outbox.unassigned_of(&assign.queue, &assign.addressed),
             None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
             Some(before) => self.first_items(before, assign.limit),
         };
         let mut count = 0;
         for item in items {
+            let (_, _, outgoing) = self.leaving(item);
+            if outgoing.address.is_some() && assign.addressed.is_empty() {
+                self.update_move(item, out, |outgoing| outgoing.assigned = None);
+                out.outgoing = true;
+                count += 1;
+                continue;
+            }
             let Some(number) = self.issue_move(now, out) else { break };
             self.update_move(item, out, |outgoing| {
                 outgoing.to = assign.to.clone();
@@ -202,6 +231,12 @@ impl Partition {
             count += 1;
         }
         count
+    }
+
+    /// The first items on their way to a queue that are to have an address there, and have no taker.
+    pub fn addressed_departures(&self, to: &str, limit: usize) -> Vec<(ItemNumber, Arc<str>)> {
+        let addressed = |number: ItemNumber| Some((number, self.leaving(number).2.address.clone()?));
+        self.outbox.first_addressed(to, limit).into_iter().filter_map(addressed).collect()
     }
 
     /// The items among the first moves that a partition is to take.
@@ -228,13 +263,15 @@ impl Partition {
     }
 
     /// Forgets items and crons that have arrived, and their payloads.
-    fn moved(&mut self, moved: Moved, out: &mut Output) -> usize {
-        let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
-        for leaver in &arrived {
+    fn moved(&mut self, moved: &Moved, out: &mut Output) -> usize {
+        let arrived = self.outbox.assigned_up_to(moved.partition, moved.arrived.last);
+        for (number, leaver) in &arrived {
             match leaver {
                 Leaver::Item(item) => {
                     out.totals.moved_out += 1;
-                    self.arrived(*item, out);
+                    let there = moved.arrived.items.get(number);
+                    let there = there.map(|number| ItemId { partition: moved.partition, number: *number });
+                    self.arrived(*item, there, out);
                 }
                 Leaver::Cron(name) => self.erase_cron(name, out),
             }
@@ -242,13 +279,16 @@ impl Partition {
         arrived.len()
     }
 
-    fn arrived(&mut self, number: ItemNumber, out: &mut Output) {
+    fn arrived(&mut self, number: ItemNumber, there: Option<ItemId>, out: &mut Output) {
         let (entry, outcome, outgoing) = self.leaving(number);
         if outgoing.forgotten {
             self.erase(number, out);
             return;
         }
-        let next = entry.with_state(State::Final(Box::new(Outcome { outgoing: None, ..outcome.clone() })));
+        let queue = Arc::clone(&outgoing.to);
+        let outcome = outcome.clone().without_payload(entry.payload_size);
+        let mut next = entry.with_state(State::Final(Box::new(Outcome { outgoing: None, ..outcome })));
+        next.extras.get_or_insert_default().moved_to = there.map(|id| Box::new(MovedTo { queue, id }));
         self.write(number, next, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cron::Leaves;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Assigned, MoveNumber, Outcome};
+use crate::item::{Assigned, MoveNumber, Outcome, PayloadSize};
 use crate::partition::index::lanes::Key;
 
 #[derive(Debug, Default, PartialEq)]
@@ -25,6 +25,10 @@ pub(in crate::partition) struct Outbox {
 struct Unassigned {
     died: BTreeSet<Key>,
     others: BTreeSet<Key>,
+    /// Items that are to have an address where they go: only the home of that address takes them.
+    addressed: BTreeSet<Key>,
+    /// What the items that may fall back come to: see [`crate::verbs::FallBack`].
+    bytes: u64,
 }
 
 /// Which items without a taker are meant.
@@ -53,26 +57,49 @@ pub(in crate::partition) enum Leaver {
 pub(in crate::partition) struct Leaving {
     to: Arc<str>,
     assigned: Option<Assigned>,
-    died: bool,
+    which: Whither,
+    /// 0 for an item that cannot fall back.
+    bytes: u64,
     key: Key,
 }
 
+/// Among which of the items without a taker an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whither {
+    Died,
+    Others,
+    Addressed,
+}
+
 impl Leaving {
-    pub(in crate::partition) fn of(number: ItemNumber, outcome: &Outcome) -> Option<Self> {
+    pub(in crate::partition) fn of(
+        number: ItemNumber,
+        outcome: &Outcome,
+        payload: PayloadSize,
+    ) -> Option<Self> {
         let outgoing = outcome.outgoing.as_ref()?;
         let key = (outcome.finished_at.0, number);
-        let died = outgoing.reason.is_death();
-        Some(Self { to: outgoing.to.clone(), assigned: outgoing.assigned, died, key })
+        let which = match outgoing.reason.is_death() {
+            true => Whither::Died,
+            false if outgoing.address.is_some() => Whither::Addressed,
+            false => Whither::Others,
+        };
+        let bytes = if outgoing.reason.is_of_group() { 0 } else { outcome.kept_bytes + payload.bytes() };
+        Some(Self { to: outgoing.to.clone(), assigned: outgoing.assigned, which, bytes, key })
     }
 }
 
 impl Unassigned {
-    fn keys(&mut self, died: bool) -> &mut BTreeSet<Key> {
-        if died { &mut self.died } else { &mut self.others }
+    fn keys(&mut self, which: Whither) -> &mut BTreeSet<Key> {
+        match which {
+            Whither::Died => &mut self.died,
+            Whither::Others => &mut self.others,
+            Whither::Addressed => &mut self.addressed,
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.died.is_empty() && self.others.is_empty()
+        self.died.is_empty() && self.others.is_empty() && self.addressed.is_empty()
     }
 
     fn first(&self, which: Which, limit: usize) -> Vec<ItemNumber> {
@@ -98,10 +125,12 @@ impl Outbox {
 
     pub(in crate::partition) fn insert(&mut self, leaving: Leaving) {
         self.items += 1;
-        let Leaving { to, assigned, died, key } = leaving;
+        let Leaving { to, assigned, which, bytes, key } = leaving;
         match assigned {
             None => {
-                self.unassigned.entry(to).or_default().keys(died).insert(key);
+                let unassigned = self.unassigned.entry(to).or_default();
+                unassigned.bytes += bytes;
+                unassigned.keys(which).insert(key);
             }
             Some(assigned) => self.insert_assigned(to, assigned, Leaver::Item(key.1)),
         }
@@ -122,7 +151,8 @@ impl Outbox {
         match leaving.assigned {
             None => {
                 let Some(unassigned) = self.unassigned.get_mut(&leaving.to) else { return };
-                unassigned.keys(leaving.died).remove(&leaving.key);
+                unassigned.bytes -= leaving.bytes;
+                unassigned.keys(leaving.which).remove(&leaving.key);
                 if unassigned.is_empty() {
                     self.unassigned.remove(&leaving.to);
                 }
@@ -161,6 +191,41 @@ impl Outbox {
         self.unassigned.get(to).map_or_else(Vec::new, |unassigned| unassigned.first(which, limit))
     }
 
+    pub(in crate::partition) fn first_addressed(&self, to: &str, limit: usize) -> Vec<ItemNumber> {
+        let addressed = self.unassigned.get(to).into_iter().flat_map(|unassigned| &unassigned.addressed);
+        addressed.take(limit).map(|(_, number)| *number).collect()
+    }
+
+    /// Those of some items that are on their way to a queue, are to have an address there, and have no taker.
+    pub(in crate::partition) fn unassigned_of(&self, to: &str, items: &[ItemNumber]) -> Vec<ItemNumber> {
+        let Some(unassigned) = self.unassigned.get(to) else { return Vec::new() };
+        let numbers: BTreeSet<ItemNumber> = items.iter().copied().collect();
+        let is_asked_for = |(_, number): &&Key| numbers.contains(number);
+        unassigned.addressed.iter().filter(is_asked_for).map(|(_, number)| *number).collect()
+    }
+
+    /// What the items come to that have no taker in a queue and may fall back.
+    pub(in crate::partition) fn bytes_to(&self, queue: &str) -> u64 {
+        self.unassigned.get(queue).map_or(0, |unassigned| unassigned.bytes)
+    }
+
+    /// The first items without a taker in a queue that are wanted, in the order in which they left.
+    pub(in crate::partition) fn first_unassigned_that(
+        &self,
+        to: &str,
+        limit: usize,
+        is_wanted: impl Fn(ItemNumber) -> bool,
+    ) -> Vec<ItemNumber> {
+        let Some(unassigned) = self.unassigned.get(to) else { return Vec::new() };
+        let sets = [&unassigned.died, &unassigned.others, &unassigned.addressed];
+        let first = |set: &'_ BTreeSet<Key>| -> Vec<Key> {
+            set.iter().filter(|(_, number)| is_wanted(*number)).take(limit).copied().collect()
+        };
+        let mut keys: Vec<Key> = sets.into_iter().flat_map(first).collect();
+        keys.sort_unstable();
+        keys.into_iter().take(limit).map(|(_, number)| number).collect()
+    }
+
     /// The first moves that a partition is to take.
     pub(in crate::partition) fn first_assigned(
         &self,
@@ -172,8 +237,12 @@ impl Outbox {
     }
 
     /// The moves up to a number that a partition is to take.
-    pub(in crate::partition) fn assigned_up_to(&self, to: PartitionId, last: MoveNumber) -> Vec<Leaver> {
+    pub(in crate::partition) fn assigned_up_to(
+        &self,
+        to: PartitionId,
+        last: MoveNumber,
+    ) -> Vec<(MoveNumber, Leaver)> {
         let Some(assignments) = self.assigned.get(&to) else { return Vec::new() };
-        assignments.moves.range(..=last).map(|(_, leaver)| leaver.clone()).collect()
+        assignments.moves.range(..=last).map(|(number, leaver)| (*number, leaver.clone())).collect()
     }
 }

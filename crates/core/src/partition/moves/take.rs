@@ -1,12 +1,13 @@
 //! The target's side of moves: each item and each cron is taken once, whatever is sent again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::cron::Cron;
 use crate::footprint::Footprint;
-use crate::id::PartitionId;
+use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Extras, MoveNumber, Origin};
 use crate::limits::{Invalid, check_batch, check_kind};
 use crate::mutant::{self, Mutant};
@@ -35,6 +36,8 @@ pub struct Move {
     pub body: Option<Bytes>,
     /// `facts` are encoded as in [`crate::verbs::NewItem::facts`].
     pub facts: Option<Bytes>,
+    /// The attempt log of an item, the oldest first: see [`crate::attempt`].
+    pub attempts: Vec<Bytes>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,15 +61,26 @@ pub struct ArrivingItem {
     pub kind: Arc<str>,
     pub priority: u8,
     pub origin: Origin,
-    /// The next three as those of a [`crate::verbs::NewItem`]: set at most for the end item of a group, which was no item before.
+    /// The address that the item gets if it is free here; if not, its origin tells the address.
+    pub address: Option<Arc<str>>,
+    /// The next three as those of a [`crate::verbs::NewItem`]: set at most for the end item of a group, which was no item before,
+    /// and for an item that is run again.
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
 }
 
-/// Answered by the number of moves that were not taken before.
+/// Answers [`Take`], and tells the source of moves what became of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// The last move that was taken.
+    pub last: MoveNumber,
+    /// The items that the latest moves became. Crons are not in it.
+    pub items: BTreeMap<MoveNumber, ItemNumber>,
+}
+
 impl Verb for Take {
-    type Reply = usize;
+    type Reply = Arrived;
     const FOOTPRINT: Footprint = Footprint::Grows;
     const URGENCY: Urgency = Urgency::Settling;
 
@@ -76,8 +90,9 @@ impl Verb for Take {
     }
 
     fn body_bytes(&self) -> usize {
-        let bodies = self.moves.iter().flat_map(|moved| [&moved.body, &moved.facts]);
-        bodies.flatten().map(Bytes::len).sum()
+        let bodies =
+            self.moves.iter().flat_map(|moved| moved.body.iter().chain(&moved.facts).chain(&moved.attempts));
+        bodies.map(Bytes::len).sum()
     }
 
     fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
@@ -87,30 +102,41 @@ impl Verb for Take {
 
 impl Partition {
     /// What was taken before is passed over. `max_items` does not count here: what is moved was accepted once.
-    fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<usize, Refusal> {
+    fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Arrived, Refusal> {
         let Take { source, mut moves } = take;
-        let last = self.last_taken(source);
+        let Arrived { last, items: mut arrived } = self.arrived_from(source);
+        let first = moves.first().map(|moved| moved.number);
         moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
-            return Ok(0);
+            return Ok(Arrived { last, items: arrived });
         };
+        // The source has forgotten all moves before the first that it sends.
+        arrived.retain(|moved, _| first.is_none_or(|first| *moved >= first));
         self.check_arrivals(&moves)?;
         self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
         self.check_numbers_left(now, moves.len())?;
-        let count = moves.len();
-        out.changes.reserve(2 * count + 2);
-        for Move { what, body, facts, .. } in moves {
+        out.changes.reserve(2 * moves.len() + 2);
+        for Move { number, what, body, facts, attempts } in moves {
             match what {
                 Arriving::Item(item) => {
                     out.totals.moved_in += 1;
-                    self.take_item(now, *item, body, facts, out);
+                    let bodies = Bodies::Given { payload: body, facts, attempts };
+                    arrived.insert(number, self.take_item(now, *item, bodies, out));
                 }
                 Arriving::Cron(cron) => self.take_cron(now, *cron, body, facts, out),
             }
         }
         let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
-        self.record(Row::Taken(Taken { source, last: newest.max(last), unknown }), out);
-        Ok(count)
+        let last = newest.max(last);
+        self.record(Row::Taken(Taken { source, last, arrived: arrived.clone(), unknown }), out);
+        Ok(Arrived { last, items: arrived })
+    }
+
+    /// What was taken from a partition.
+    pub fn arrived_from(&self, source: PartitionId) -> Arrived {
+        let taken = self.taken.get(&source);
+        taken
+            .map_or_else(Arrived::default, |taken| Arrived { last: taken.last, items: taken.arrived.clone() })
     }
 
     /// The last move that was taken from a partition.
@@ -126,23 +152,29 @@ impl Partition {
     fn take_item(
         &mut self,
         now: Timestamp,
-        moved: ArrivingItem,
-        body: Option<Bytes>,
-        facts: Option<Bytes>,
+        mut moved: ArrivingItem,
+        bodies: Bodies<'_>,
         out: &mut Output,
-    ) {
+    ) -> ItemNumber {
+        let address = moved.address.filter(|address| {
+            let is_free = self.check_address_free(Some(address)).is_ok();
+            if !is_free {
+                moved.origin.address = Some(Arc::clone(address));
+            }
+            is_free
+        });
         let extras = Extras {
             max_attempts: moved.max_attempts,
             dead_timeout: self.dead_timeout(moved.dead_timeout),
+            address,
             origin: Some(Box::new(moved.origin)),
             ..Extras::default()
         };
-        let bodies = Bodies::Given { payload: body, facts };
         let draft = Draft {
             priority: moved.priority,
             extras,
             ..Draft::new(now, &moved.kind, moved.enqueue_at, bodies)
         };
-        self.create(now, draft, out);
+        self.create(now, draft, out).number
     }
 }

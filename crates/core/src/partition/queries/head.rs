@@ -38,15 +38,25 @@ impl Partition {
         }
     }
 
-    /// The item as its row says, but for its lease: after an acquire it may end later than was written, and its worker may be
-    /// asked to stop together with others.
+    /// The item as its row says, but for its lease and for the start of its group: after an acquire the lease may end later than
+    /// was written, its worker may be asked to stop together with others, and all members of a group begin to wait at once.
     pub(in crate::partition) fn in_force(&self, number: ItemNumber, entry: &Entry) -> Item {
         let mut item = self.item(number, entry);
         if let State::Leased(lease) = &mut item.state {
             lease.deadline = self.ends_at(lease);
             lease.cancel_requested = self.cancel_requested(entry, lease);
         }
+        if let Some(started_at) = self.started_with_group(entry) {
+            let changed_at = item.changed_at().max(started_at);
+            item.extras.get_or_insert_default().changed_at = Some(changed_at);
+        }
         item
+    }
+
+    /// When the group of an item that waits was started.
+    fn started_with_group(&self, entry: &Entry) -> Option<Timestamp> {
+        let group = entry.group.filter(|_| matches!(entry.state, State::Waiting))?;
+        self.groups.slot(group).row.as_ref()?.started_at
     }
 
     /// The best item that a lease with this filter would get.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::group::Member;
 use crate::id::ItemNumber;
-use crate::item::{End, Item, LeaseEnd, State};
+use crate::item::{Item, Outcome, State};
 use crate::news::{Ended, News};
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
@@ -36,10 +36,9 @@ impl Partition {
     /// `last` is the item as it was last seen; its state does not matter any more.
     pub(in crate::partition) fn tell_end(
         &mut self,
-        now: Timestamp,
         number: ItemNumber,
         last: &Entry,
-        end: End,
+        outcome: Outcome,
         result: Option<&Bytes>,
         out: &mut Output,
     ) {
@@ -47,7 +46,7 @@ impl Partition {
         if !self.followed.remove(&number) && !watched {
             return;
         }
-        let state = self.ended(now, number, last, end, result);
+        let state = State::Final(Box::new(outcome));
         let item = Item { era: self.cleared.era(&state), state, ..self.item(number, last) };
         let member = self.member_of(last).map(|member| Member { held: false, ..member });
         out.news.push(News::Ended(Box::new(Ended { item, member, result: result.cloned() })));
@@ -78,13 +77,8 @@ impl Partition {
         for number in watched {
             let entry = self.visible(number).expect("what is watched lives");
             if goes(entry) {
-                let last = match &entry.state {
-                    State::Leased(lease) => entry.after_lease(lease, LeaseEnd::Cancelled, State::Waiting),
-                    State::Waiting | State::Scheduled { .. } | State::Suspended(_) | State::Final(_) => {
-                        entry.clone()
-                    }
-                };
-                self.tell_end(now, number, &last, End::Cancelled, None, out);
+                let (last, outcome, _) = self.taken_away_at(now, number, entry);
+                self.tell_end(number, &last, outcome, None, out);
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::footprint::Footprint;
 use crate::partition::{Output, Partition};
 use crate::refusal::{Limit, Refusal};
 use crate::row::{Clearable, Row};
+use crate::settings::Keep;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -33,7 +34,12 @@ impl Partition {
     fn clear(&mut self, now: Timestamp, clear: Clear, out: &mut Output) -> Result<u64, Refusal> {
         let counts = self.counts;
         let mut cleared = self.cleared.clone();
-        cleared.times.retain(|trace, _| self.traces.contains_key(trace));
+        cleared.keeps_all.retain(|of| self.in_era(*of) > 0);
+        cleared.times.retain(|of, _| self.traces.contains_key(of) || cleared.keeps_all.contains(of));
+        let keeps_all = match self.settings.keep {
+            Keep::All => true,
+            Keep::Shown => false,
+        };
         let mut count = 0;
         for (chosen, items, which) in [
             // Those included that wait for the start of their group.
@@ -45,7 +51,10 @@ impl Partition {
             if chosen && items > 0 {
                 let era = cleared.before(which);
                 *cleared.before_mut(which) = era.checked_add(1).ok_or(TOO_MANY)?;
-                if self.traces.contains_key(&(which, era)) {
+                if keeps_all {
+                    cleared.keeps_all.insert((which, era));
+                }
+                if keeps_all || self.traces.contains_key(&(which, era)) {
                     cleared.times.insert((which, era), now);
                 }
                 count += items;

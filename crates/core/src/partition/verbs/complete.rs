@@ -54,13 +54,13 @@ impl Partition {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
         // Most leave nothing behind and have nobody to be told.
-        if result.is_none() && !entry.has_something_to_show() && !self.is_watched(held.id.number) {
+        if result.is_none() && !self.keeps(entry) && !self.is_watched(held.id.number) {
             out.totals.completed += 1;
             count_end(entry.group, End::Completed, out);
             self.erase(held.id.number, out);
             return Ok(());
         }
-        let last = entry.after_lease(lease, LeaseEnd::Completed, State::Waiting);
+        let last = entry.after_lease(now, lease, LeaseEnd::Completed, State::Waiting);
         self.finish_with(now, held.id.number, last, End::Completed, result, out);
         Ok(())
     }

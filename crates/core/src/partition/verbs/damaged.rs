@@ -49,7 +49,7 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(lease, LeaseEnd::Released, State::Waiting);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Released, State::Waiting);
         next.attempts = next.attempts.saturating_sub(1);
         next.extras.get_or_insert_default().payload_lost = payload_lost;
         out.totals.damaged += 1;
@@ -63,8 +63,7 @@ impl Partition {
 
     /// Whether the item was moved here without its payload.
     pub(in crate::partition) fn lacks_payload(&self, number: ItemNumber) -> bool {
-        let extras = self.items.get(&number).and_then(|entry| entry.extras.as_ref());
-        extras.is_some_and(|extras| extras.payload_lost)
+        self.items.get(&number).is_some_and(Entry::payload_lost)
     }
 
     /// Ends an item that was moved here without its payload. A dead queue does not take it: two queues that are each

@@ -40,7 +40,8 @@ impl Partition {
         let last = entry.clone();
         out.totals.cancelled += 1;
         count_end(last.group, End::Cancelled, out);
-        self.tell_end(now, number, &last, End::Cancelled, None, out);
+        let outcome = self.outcome_without_payload(now, number, &last, End::Cancelled, None);
+        self.tell_end(number, &last, outcome, None, out);
         self.erase(number, out);
         Ok(())
     }

@@ -129,7 +129,7 @@ impl Partition {
             attempts: item.attempts,
             state,
             extras,
-            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts },
+            bodies: Bodies::given(item.body, item.facts),
         };
         Ok(self.create(now, draft, out))
     }

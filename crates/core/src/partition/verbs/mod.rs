@@ -15,6 +15,7 @@ pub(crate) mod once;
 pub(crate) mod produce;
 pub(crate) mod redrive;
 pub(crate) mod release;
+pub(crate) mod rerun;
 pub(crate) mod retry;
 pub(crate) mod revoke;
 pub(crate) mod route;

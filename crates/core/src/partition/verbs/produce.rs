@@ -164,7 +164,7 @@ impl Partition {
     ) -> Produced {
         out.totals.produced += 1;
         let due_at = new.due_at(now);
-        let bodies = Bodies::Given { payload: Some(new.body), facts: new.facts };
+        let bodies = Bodies::given(new.body, new.facts);
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),

@@ -1,11 +1,11 @@
 //! Waiting items sent on to other queues, mostly back to where they came from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
-use crate::item::{End, MoveReason};
+use crate::item::{End, MoveReason, Outgoing};
 use crate::limits::{Invalid, check_kind, check_name};
 use crate::partition::death::outgoing;
 use crate::partition::index::lanes::{Key, Lane};
@@ -23,6 +23,26 @@ pub struct Redrive {
     pub limit: usize,
     /// Unset: from the beginning.
     pub from: Option<RedriveCursor>,
+    /// The letters that are to have an address, as [`Partition::addressed_letters`] tells of them, and whether that address is
+    /// free. The slice ends before a letter that was not asked about.
+    pub asked: BTreeMap<ItemNumber, Asked>,
+}
+
+/// Whether a letter can have the address that it had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Free,
+    /// The letter stays.
+    Taken,
+}
+
+/// A letter that had an address where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressedLetter {
+    pub number: ItemNumber,
+    /// The queue that the letter would go to.
+    pub to: Arc<str>,
+    pub address: Arc<str>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,11 +65,13 @@ pub struct RedriveCursor {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Redriven {
     pub count: u64,
+    /// Letters that stay because their address is taken.
+    pub skipped: u64,
     /// Unset when there was nothing more to look at.
     pub next: Option<RedriveCursor>,
 }
 
-/// Items that one slice looks at, fewer if they have many events to be forgotten.
+/// Items that one slice looks at.
 const LOOK_MAX: usize = 100;
 
 impl Verb for Redrive {
@@ -69,28 +91,56 @@ impl Verb for Redrive {
 }
 
 impl Partition {
-    /// The items leave in the same step, so that nobody leases what is on its way; nothing of them is kept here.
+    /// The items leave in the same step, so that nobody leases what is on its way.
     fn redrive(&mut self, now: Timestamp, redrive: &Redrive, out: &mut Output) -> Redriven {
-        let until = redrive.from.map_or(ItemNumber(self.numbers.item), |from| from.until);
+        let begin = redrive.from.unwrap_or_else(|| self.redrive_begin());
+        let until = begin.until;
         let mut heads = self.lanes_after(redrive);
-        let mut count = 0;
-        let mut next = None;
-        for looked in 0..LOOK_MAX {
-            if out.weight(looked) >= LOOK_MAX {
+        let mut done = Redriven { count: 0, skipped: 0, next: Some(begin) };
+        for _ in 0..LOOK_MAX {
+            let Some((key, lane)) = heads.pop_first() else { return Redriven { next: None, ..done } };
+            if done.count as usize == redrive.limit {
                 break;
-            }
-            let Some((key, lane)) = heads.pop_first() else { return Redriven { count, next: None } };
-            if count as usize == redrive.limit {
-                return Redriven { count, next };
             }
             heads.extend(self.key_after(lane, key));
             if let Some(to) = self.redrive_to(now, key.1, until, redrive) {
-                self.redrive_one(now, key.1, to, out);
-                count += 1;
+                let address = self.address_before(key.1);
+                match address.as_ref().map(|_| redrive.asked.get(&key.1)) {
+                    None | Some(Some(Asked::Free)) => {
+                        self.redrive_one(now, key.1, to, address, out);
+                        done.count += 1;
+                    }
+                    Some(Some(Asked::Taken)) => done.skipped += 1,
+                    Some(None) => break,
+                }
             }
-            next = Some(RedriveCursor { after: key, until });
+            done.next = Some(RedriveCursor { after: key, until });
         }
-        Redriven { count, next }
+        done
+    }
+
+    /// Where a redrive of all that waits now begins.
+    pub fn redrive_begin(&self) -> RedriveCursor {
+        RedriveCursor { after: (0, ItemNumber(0)), until: ItemNumber(self.numbers.item) }
+    }
+
+    /// The letters of the next slice that had an address where they came from.
+    pub fn addressed_letters(&self, now: Timestamp, redrive: &Redrive) -> Vec<AddressedLetter> {
+        let until = redrive.from.unwrap_or_else(|| self.redrive_begin()).until;
+        let mut heads = self.lanes_after(redrive);
+        let mut letters = Vec::new();
+        for _ in 0..LOOK_MAX {
+            let Some((key, lane)) = heads.pop_first() else { break };
+            heads.extend(self.key_after(lane, key));
+            let letter = self.redrive_to(now, key.1, until, redrive).zip(self.address_before(key.1));
+            letters.extend(letter.map(|(to, address)| AddressedLetter { number: key.1, to, address }));
+        }
+        letters
+    }
+
+    /// The address that a letter had where it came from.
+    fn address_before(&self, number: ItemNumber) -> Option<Arc<str>> {
+        self.items.get(&number)?.extras.as_ref()?.origin.as_ref()?.address.clone()
     }
 
     /// The first item of each lane it takes from that it has not looked at yet.
@@ -130,10 +180,17 @@ impl Partition {
         }
     }
 
-    fn redrive_one(&mut self, now: Timestamp, number: ItemNumber, to: Arc<str>, out: &mut Output) {
+    fn redrive_one(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        to: Arc<str>,
+        address: Option<Arc<str>>,
+        out: &mut Output,
+    ) {
         let last = self.items.get(&number).expect("items in lanes are always in `items`").clone();
         out.totals.redriven += 1;
-        // Cancelled, for whoever looks at the row: it was taken away from here.
-        self.send(now, number, last, End::Cancelled, outgoing(to, MoveReason::Redrive, true), out);
+        let outgoing = Outgoing { address, ..outgoing(to, MoveReason::Redrive) };
+        self.send(now, number, last, End::Cancelled, outgoing, out);
     }
 }

@@ -1,5 +1,6 @@
 //! Work given back untouched.
 
+use crate::attempt::{Attempt, AttemptEnd};
 use crate::footprint::Footprint;
 use crate::item::{End, LeaseEnd, State};
 use crate::limits::{Invalid, check_batch};
@@ -68,9 +69,11 @@ impl Partition {
         let (entry, lease) = self.held(held, now)?;
         out.totals.released += 1;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(lease, LeaseEnd::Released, state);
+        let attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Cancelled);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Released, state);
         next.attempts = next.attempts.saturating_sub(1);
         if cancelled {
+            self.log_attempt(held.id.number, &mut next, attempt, out);
             self.finish(now, held.id.number, next, End::Cancelled, out);
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Work that failed, for now or for good.
 
+use crate::attempt::{Attempt, AttemptEnd};
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber};
 use crate::item::{End, ItemError, LeaseEnd, Phase, State};
@@ -86,15 +87,24 @@ impl Partition {
         let number = retry.held.id.number;
         let (entry, lease) = self.held(retry.held, now)?;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(lease, LeaseEnd::Retried, State::Waiting);
+        let mut attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Retried);
+        attempt.error = retry.error.clone();
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Retried, State::Waiting);
         if retry.error.is_some() {
             next.extras.get_or_insert_default().error = retry.error;
         }
+        let death = self.death_after_retry(now, &next, retry.dead);
+        attempt.end = match death {
+            _ if cancelled => AttemptEnd::Cancelled,
+            Some(death) => death.end_of_attempt(),
+            None => AttemptEnd::Retried,
+        };
+        self.log_attempt(number, &mut next, attempt, out);
         if cancelled {
             self.finish(now, number, next, End::Cancelled, out);
             return Ok(Retried::Ended(Phase::Cancelled));
         }
-        if let Some(death) = self.death_after_retry(now, &next, retry.dead) {
+        if let Some(death) = death {
             let phase = death.phase();
             self.die(now, number, next, death, out);
             return Ok(Retried::Ended(phase));

@@ -1,5 +1,6 @@
 //! Work taken away from its worker.
 
+use crate::attempt::{Attempt, AttemptEnd};
 use crate::footprint::Footprint;
 use crate::item::{LeaseEnd, State};
 use crate::limits::{Invalid, check_batch};
@@ -34,7 +35,12 @@ impl Partition {
         let (entry, lease) = self.held(held, now)?;
         out.totals.revoked += 1;
         let cancelled = self.cancel_requested(entry, lease);
-        let next = entry.after_lease(lease, LeaseEnd::Revoked, State::Waiting);
+        let mut attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Revoked);
+        if cancelled {
+            attempt.end = AttemptEnd::Cancelled;
+        }
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Revoked, State::Waiting);
+        self.log_attempt(held.id.number, &mut next, attempt, out);
         if let Some(next) = self.after_charged(now, held.id.number, next, cancelled, Death::Revoked, out) {
             self.write(held.id.number, next, out);
         }

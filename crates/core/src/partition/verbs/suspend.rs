@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attempt::{Attempt, AttemptEnd};
 use crate::event::NewEvent;
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
@@ -96,11 +97,13 @@ impl Partition {
         out.totals.suspended += 1;
         let cancelled = self.cancel_requested(entry, lease);
         let state = if mutant::active(Mutant::LeaseSuspended) { State::Waiting } else { suspended(reason) };
-        let mut next = entry.after_lease(lease, LeaseEnd::Suspended, state);
+        let attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Cancelled);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Suspended, state);
         if !mutant::active(Mutant::ChargeSuspended) {
             next.attempts = next.attempts.saturating_sub(1);
         }
         if cancelled {
+            self.log_attempt(held.id.number, &mut next, attempt, out);
             self.finish(now, held.id.number, next, End::Cancelled, out);
         } else if next.is_overdue(now) {
             self.die(now, held.id.number, next, Death::TooOld, out);
@@ -125,6 +128,7 @@ impl Partition {
             return Err(Refusal::NotSuspended);
         }
         let mut next = entry.with_state(State::Waiting);
+        next.extras.get_or_insert_default().changed_at = Some(now);
         if let Some(Input { event, body }) = input {
             self.append(now, number, &mut next, &[event], out);
             next.extras.get_or_insert_default().has_input = !mutant::active(Mutant::LoseInput);

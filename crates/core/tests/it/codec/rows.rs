@@ -9,8 +9,8 @@ use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
-    Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
-    Outgoing, Phase, State, Suspension,
+    Assigned, End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, MoveNumber, MoveReason, MovedTo,
+    Origin, Outcome, Outgoing, PayloadSize, Phase, State, Suspension,
 };
 use windlass_core::refusal::Refusal;
 use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
@@ -19,7 +19,7 @@ use windlass_core::row::{
     StoreNames, Stored, Taken,
 };
 use windlass_core::rule::{Rule, RuleKey, RulesVersion, Stop};
-use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use windlass_core::settings::{Keep, Requeue, RetainPayload, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::Produced;
 
@@ -63,12 +63,13 @@ fn lease() -> impl Strategy<Value = Lease> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let end = prop::sample::select(vec![End::Completed, End::Failed, End::Cancelled, End::Expired]);
-    (end, any::<[u64; 2]>(), any::<bool>(), prop::option::of(outgoing())).prop_map(
-        |(end, [finished_at, kept_bytes], has_result, outgoing)| Outcome {
+    (end, any::<[u64; 2]>(), any::<[bool; 2]>(), prop::option::of(outgoing())).prop_map(
+        |(end, [finished_at, kept_bytes], [has_result, payload_kept], outgoing)| Outcome {
             end,
             finished_at: Timestamp(finished_at),
             kept_bytes,
             has_result,
+            payload_kept,
             outgoing: outgoing.map(Box::new),
         },
     )
@@ -80,6 +81,7 @@ fn reason() -> impl Strategy<Value = MoveReason> {
         MoveReason::Dead,
         MoveReason::Expired,
         MoveReason::Redrive,
+        MoveReason::Rerun,
         MoveReason::GroupEnd,
         MoveReason::GroupAbort,
     ])
@@ -88,12 +90,13 @@ fn reason() -> impl Strategy<Value = MoveReason> {
 fn outgoing() -> impl Strategy<Value = Outgoing> {
     let assigned = prop::option::of(any::<(u32, u64)>());
     let due_at = prop::option::of(any::<u64>().prop_map(Timestamp));
-    (text(), reason(), any::<bool>(), assigned, due_at, unknown()).prop_map(
-        |(to, reason, forgotten, assigned, due_at, unknown)| Outgoing {
+    (text(), reason(), any::<bool>(), assigned, due_at, prop::option::of(text()), unknown()).prop_map(
+        |(to, reason, forgotten, assigned, due_at, address, unknown)| Outgoing {
             to,
             reason,
             due_at,
             forgotten,
+            address,
             assigned: assigned.map(|(partition, number)| Assigned {
                 partition: PartitionId(partition),
                 number: MoveNumber(number),
@@ -143,14 +146,24 @@ fn lease_end() -> impl Strategy<Value = LeaseEnd> {
 }
 
 fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
-    let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
+    let last_lease = (any::<[u64; 2]>(), lease_end(), text()).prop_map(|([permit, at], end, client_id)| {
+        LastLease { permit: Permit(permit), end, client_id, leased_at: Timestamp(at) }
+    });
+    let moved_to = (text(), any::<u32>(), any::<u64>()).prop_map(|(queue, partition, number)| {
+        let id = ItemId { partition: PartitionId(partition), number: ItemNumber(number) };
+        Box::new(MovedTo { queue, id })
+    });
+    let changed_at = any::<u64>().prop_map(Timestamp);
+    let after = (prop::option::of(last_lease), prop::option::of(moved_to), prop::option::of(changed_at));
+    let after = (after, any::<[u32; 2]>());
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
     let events = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
-    (limits, address, last_lease, error, origin, facts_bytes, events, unknown()).prop_map(
-        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, events, unknown)| {
+    (limits, address, after, error, origin, facts_bytes, events, unknown()).prop_map(
+        |((max_attempts, dead_timeout), address, after, error, origin, facts_bytes, events, unknown)| {
+            let ((last_lease, moved_to, changed_at), [attempts_logged, attempt_bytes]) = after;
             let (event_count, event_bytes, has_input, payload_lost) = events;
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
             let extras = Extras {
@@ -158,7 +171,11 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 dead_timeout,
                 address,
                 origin,
+                moved_to,
                 last_lease,
+                changed_at,
+                attempts_logged,
+                attempt_bytes,
                 error,
                 facts_bytes,
                 event_count,
@@ -175,8 +192,10 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
 fn item() -> impl Strategy<Value = Item> {
     let numbers = (0..=NUMBER_MAX, 0..=NUMBER_MAX, any::<bool>(), any::<u64>());
     let group = prop::option::of((0..=NUMBER_MAX).prop_map(GroupNumber));
-    (numbers, text(), any::<(u8, u32, u32)>(), group, state(), extras()).prop_map(
-        |((number, place, own_place, created_at), kind, (priority, attempts, era), group, state, extras)| {
+    let small = any::<(u8, u32, u32, u32)>();
+    (numbers, text(), small, group, state(), extras()).prop_map(
+        |((number, place, own_place, created_at), kind, small, group, state, extras)| {
+            let (priority, attempts, era, payload) = small;
             Item {
                 number: ItemNumber(number),
                 place: if own_place { number } else { place },
@@ -186,6 +205,7 @@ fn item() -> impl Strategy<Value = Item> {
                 attempts,
                 era,
                 group,
+                payload_size: PayloadSize::of(payload.into()),
                 state,
                 extras,
             }
@@ -234,8 +254,9 @@ fn group() -> impl Strategy<Value = Group> {
         (at(), at()).prop_map(|(cancelled_at, at)| GroupState::Aborted { cancelled_at, at }),
     ];
     let templates = (prop::option::of(template()), prop::option::of(template()));
-    (0..=NUMBER_MAX, text(), at(), state, any::<[u64; 4]>(), templates, any::<bool>(), unknown()).prop_map(
-        |(number, name, created_at, state, ended, (end, abort), deleted, unknown)| Group {
+    let marks = (any::<[bool; 2]>(), prop::option::of(at()));
+    (0..=NUMBER_MAX, text(), at(), state, any::<[u64; 4]>(), templates, marks, unknown()).prop_map(
+        |(number, name, created_at, state, ended, (end, abort), marks, unknown)| Group {
             number: GroupNumber(number),
             name,
             created_at,
@@ -243,7 +264,9 @@ fn group() -> impl Strategy<Value = Group> {
             ended: Ended { completed: ended[0], failed: ended[1], cancelled: ended[2], expired: ended[3] },
             end: end.map(Box::new),
             abort: abort.map(Box::new),
-            deleted,
+            deleted: marks.0[0],
+            started_at: marks.1,
+            keeps_all: marks.0[1],
             unknown,
         },
     )
@@ -298,21 +321,27 @@ fn settings() -> impl Strategy<Value = Settings> {
         }
     });
     let texts = (prop::option::of(text()), prop::option::of(text()));
-    (any::<[u64; 7]>(), any::<u32>(), policy, any::<bool>(), texts, unknown()).prop_map(
-        |(numbers, max_attempts, retry, tail, (reference, dead_queue), unknown)| Settings {
-            dead_timeout: Span(numbers[6]),
-            dead_queue,
-            version: numbers[0],
-            lease_timeout: Span(numbers[1]),
-            max_attempts,
-            retry,
-            requeue: if tail { Requeue::Tail } else { Requeue::Keep },
-            retention: Span(numbers[2]),
-            retention_max_items: numbers[3],
-            retention_max_bytes: numbers[4],
-            max_items: numbers[5],
-            reference,
-            unknown,
+    let payloads = prop::sample::select(vec![RetainPayload::Failed, RetainPayload::All, RetainPayload::None]);
+    let ways = (any::<bool>(), any::<bool>(), payloads);
+    (any::<[u64; 7]>(), any::<u32>(), policy, ways, texts, unknown()).prop_map(
+        |(numbers, max_attempts, retry, (tail, all, retain_payload), (reference, dead_queue), unknown)| {
+            Settings {
+                dead_timeout: Span(numbers[6]),
+                dead_queue,
+                version: numbers[0],
+                lease_timeout: Span(numbers[1]),
+                max_attempts,
+                retry,
+                requeue: if tail { Requeue::Tail } else { Requeue::Keep },
+                retention: Span(numbers[2]),
+                retention_max_items: numbers[3],
+                retention_max_bytes: numbers[4],
+                retain_payload,
+                keep: if all { Keep::All } else { Keep::Shown },
+                max_items: numbers[5],
+                reference,
+                unknown,
+            }
         },
     )
 }
@@ -321,11 +350,16 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
     (text(), text()).prop_map(|(namespace, name)| QueueName { namespace, name })
 }
 
-type Intakes = (u64, bool, Option<SlotSet>, Option<QueueName>, Vec<u8>);
+fn arrived() -> impl Strategy<Value = BTreeMap<MoveNumber, ItemNumber>> {
+    let (moved, item) = (any::<u64>().prop_map(MoveNumber), (0..=NUMBER_MAX).prop_map(ItemNumber));
+    prop::collection::btree_map(moved, item, 0..5)
+}
+
+type Intakes = (u64, bool, Option<SlotSet>, Option<QueueName>, u32, Vec<u8>);
 
 fn intakes() -> impl Strategy<Value = Intakes> {
     let (slots, queue) = (prop::option::of(slot_set()), prop::option::of(queue_name()));
-    (any::<u64>(), any::<bool>(), slots, queue, unknown())
+    (any::<u64>(), any::<bool>(), slots, queue, any::<u32>(), unknown())
 }
 
 fn stored() -> impl Strategy<Value = Stored> {
@@ -423,6 +457,7 @@ pub(super) fn row() -> impl Strategy<Value = Row> {
                 scheduled_before,
                 leased_before,
                 suspended_before,
+                keeps_all: times.keys().step_by(2).copied().collect(),
                 times,
                 unknown,
             })
@@ -439,12 +474,12 @@ pub(super) fn row() -> impl Strategy<Value = Row> {
             }
         ),
         1 => intakes().prop_map(
-            |(version, closed, at_home, queue, unknown)| {
-                Row::Intake(Box::new(Intake { version, closed, at_home, queue, unknown }))
+            |(version, closed, at_home, queue, shares, unknown)| {
+                Row::Intake(Box::new(Intake { version, closed, at_home, queue, shares, unknown }))
             }
         ),
-        1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
-            Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), unknown })
+        1 => (any::<u32>(), any::<u64>(), arrived(), unknown()).prop_map(|(source, last, arrived, unknown)| {
+            Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), arrived, unknown })
         }),
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::script::arrived;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
@@ -174,15 +175,18 @@ impl History {
         assert_eq!(self.apply(assign), Ok(count));
         let Some(departure) = self.partition.departures(taker, 1).pop() else { return assert!(!is_stray) };
         self.partition.audit().unwrap();
-        let moved = Moved { partition: taker, last: departure.number };
+        let moved = Moved { partition: taker, arrived: arrived(departure.number) };
         assert_eq!(self.apply(moved), Ok(1));
         self.assert_body_removed(departure.body);
         let Departing::Cron(cron) = departure.what else { panic!("{:?}", departure.what) };
         let (body, facts) = (Some("the time has come".into()), Some("facts".into()));
         let takes = self.takes(None, cron.address.as_deref());
-        let back = Move { number: departure.number, what: Arriving::Cron(cron), body, facts };
+        let back =
+            Move { number: departure.number, what: Arriving::Cron(cron), body, facts, attempts: Vec::new() };
+        let last = back.number;
         let reply = self.apply(Take { source: taker, moves: vec![back] });
-        assert_eq!(reply, if takes { Ok(1) } else { Err(Refusal::Moved) });
+        let reply = reply.map(|arrived| arrived.last);
+        assert_eq!(reply, if takes { Ok(last) } else { Err(Refusal::Moved) });
     }
 
     fn assert_body_removed(&self, body: ItemNumber) {

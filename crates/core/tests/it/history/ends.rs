@@ -119,7 +119,10 @@ impl History {
             assert_eq!(outcome.finished_at, self.now);
             assert_eq!(member, self.ended_member(earlier));
             let kept = self.partition.get(told.number);
-            assert!(kept.is_none_or(|kept| arrived(&kept) == arrived(&told)), "{told:?} is kept otherwise");
+            assert!(
+                kept.as_ref().is_none_or(|kept| arrived(kept) == arrived(&told)),
+                "{told:?} is kept as {kept:?}"
+            );
         }
         for number in &self.watched {
             let seen = self.partition.get(*number).map(|item| item.state.phase());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Extras, Outcome, Phase, State};
+use windlass_core::item::{Extras, Outcome, PayloadSize, Phase, State};
 use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX};
 use windlass_core::news::Changed;
 use windlass_core::refusal::Refusal;
@@ -159,7 +159,7 @@ impl History {
     }
 
     /// What counts of a final item against the bytes that its queue keeps.
-    fn check_kept_bytes(&self, number: ItemNumber, extras: &Extras, outcome: &Outcome) {
+    fn check_kept_bytes(&self, number: ItemNumber, payload: PayloadSize, extras: &Extras, outcome: &Outcome) {
         let kept = self.streams.kept(number);
         let batches = self.streams.emitted.get(&number).into_iter().flatten().rev().take(kept.len());
         let event_bytes = |sizes: &Vec<u64>| {
@@ -172,7 +172,9 @@ impl History {
         let address_len = extras.address.as_deref().map_or(0, str::len);
         let result_len = if outcome.has_result { b"a result".len() } else { 0 };
         let texts = (error_len + address_len + result_len) as u64;
-        let expected = batches.map(event_bytes).sum::<u64>() + extras.facts_bytes + texts;
+        let payload = if outcome.payload_kept { payload.bytes() } else { 0 };
+        let besides = extras.facts_bytes + u64::from(extras.attempt_bytes) + payload;
+        let expected = batches.map(event_bytes).sum::<u64>() + besides + texts;
         assert_eq!(outcome.kept_bytes, expected, "of {number:?}");
     }
 
@@ -192,7 +194,7 @@ impl History {
             let count = extras.event_count;
             assert_eq!(count, self.streams.count(number), "numbers of {number:?} are not dense");
             if let State::Final(outcome) = &item.state {
-                self.check_kept_bytes(number, &extras, outcome);
+                self.check_kept_bytes(number, item.payload_size, &extras, outcome);
             }
         }
         // The sweep has still to find what was taken away all at once.

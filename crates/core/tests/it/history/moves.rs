@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::script::arrived;
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::item::{Item, MoveNumber, MoveReason, Origin};
+use windlass_core::item::{Item, MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::partition::Target;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
@@ -25,11 +26,13 @@ impl History {
         expected.sort_by_key(|item| (item.priority, item.place));
         expected.truncate(limit);
         let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
-        let redrive = Redrive { to, kind: None, limit, from: None };
+        let redrive = Redrive { to, kind: None, limit, from: None, asked: BTreeMap::new() };
         let redriven = self.apply(redrive).expect("a redrive is never refused");
         assert_eq!(redriven.count, expected.len() as u64);
         for item in expected {
-            assert_eq!(self.partition.get(item.number), None, "it has left");
+            let left =
+                self.partition.get(item.number).expect("it is kept until it has arrived, and after that");
+            assert_eq!(left.state.phase(), Phase::Cancelled);
             self.ended.insert(item.number);
         }
     }
@@ -43,7 +46,7 @@ impl History {
             }
             let before = self.partition.departures(taker, 1000).len();
             let to = Arc::clone(&queue);
-            let assign = Assign { queue, to, partition: taker, instead_of, limit };
+            let assign = Assign { queue, to, partition: taker, instead_of, limit, addressed: Vec::new() };
             let count = self.apply(assign).expect("an assignment is never refused");
             assert!((1..=limit).contains(&count));
             let added = if instead_of.is_none() { count } else { 0 };
@@ -62,7 +65,7 @@ impl History {
         let departures = self.partition.departures(taker, 1000);
         assert!(departures.is_sorted_by_key(|departure| departure.number));
         let Some(last) = departures.len().checked_sub(1 + but) else { return };
-        let moved = Moved { partition: taker, last: departures[last].number };
+        let moved = Moved { partition: taker, arrived: arrived(departures[last].number) };
         assert_eq!(self.apply(moved), Ok(last + 1));
         assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
     }
@@ -78,7 +81,7 @@ impl History {
             assert_eq!(reply, Err(Refusal::Moved));
             return;
         }
-        assert_eq!(reply, Ok(new));
+        assert_eq!(reply.map(|arrived| arrived.last), Ok(MoveNumber(last)));
         self.taken = last;
         for number in self.items().into_keys().filter(|number| !before.contains(number)) {
             self.made.push(number);
@@ -112,11 +115,13 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
             kind: kind_name((number.0 % 3) as u8),
             priority: 0,
             origin,
+            address: None,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
         })),
         body: Some(Bytes::new()),
         facts: None,
+        attempts: Vec::new(),
     }
 }
