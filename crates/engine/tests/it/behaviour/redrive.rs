@@ -25,7 +25,7 @@ on_every_store!(
 );
 
 async fn redrive(world: &World, queue: &QueueName, redrive: Redrive) -> u64 {
-    world.engine().redrive(queue, redrive).await.expect("redriven").value
+    world.engine().redrive(queue, redrive).await.expect("redriven").value.moved
 }
 
 /// Two queues whose items died, and the dead queue they are in.
@@ -45,7 +45,7 @@ async fn graveyard(world: &World, partitions: u32) -> (QueueName, QueueName, Que
 async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
     let (one, two, dead) = graveyard(world, 2).await;
     let committed = world.engine().redrive(&dead, Redrive::default()).await.expect("redriven");
-    assert_eq!((committed.value, committed.commits.len()), (4, 2));
+    assert_eq!((committed.value.moved, committed.commits.len()), (4, 2));
     assert_eq!(world.waiting(&dead).await, 0);
     let back = arrived(world, &one, 3).await;
     assert!(back.iter().all(|item| item.leased.attempts == 1), "their attempts begin anew");
