@@ -32,7 +32,10 @@ pub enum State {
     Scheduled {
         due_at: Timestamp,
     },
-    Waiting,
+    Waiting {
+        /// For an item that fell due the time at which it was due.
+        since: Timestamp,
+    },
     Leased(Box<Lease>),
     /// Nobody works on it until somebody answers.
     Suspended(Box<Suspension>),
@@ -200,8 +203,8 @@ pub struct Extras {
     pub moved_to: Option<Box<MovedTo>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
     pub last_lease: Option<LastLease>,
-    /// When the item became waiting, scheduled or suspended, if it was in another state before. Leases and outcomes have a
-    /// time of their own: see [`Item::changed_at`].
+    /// When the item became scheduled or suspended, if it was in another state before. The other states have a time of their
+    /// own: see [`Item::changed_at`].
     pub changed_at: Option<Timestamp>,
     /// How many attempts were logged: see [`crate::attempt`].
     pub attempts_logged: u32,
@@ -318,7 +321,8 @@ impl Item {
         match &self.state {
             State::Leased(lease) => lease.leased_at,
             State::Final(outcome) => outcome.finished_at,
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) => {
+            State::Waiting { since } => *since,
+            State::Scheduled { .. } | State::Suspended(_) => {
                 self.extras.as_ref().and_then(|extras| extras.changed_at).unwrap_or(self.created_at)
             }
         }
@@ -328,7 +332,7 @@ impl Item {
     pub fn started(&self) -> Option<(Timestamp, &Arc<str>)> {
         match &self.state {
             State::Leased(lease) => Some((lease.leased_at, &lease.client_id)),
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) | State::Final(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) | State::Final(_) => {
                 let last = self.extras.as_ref()?.last_lease.as_ref()?;
                 Some((last.leased_at, &last.client_id))
             }
@@ -358,7 +362,7 @@ impl State {
             Self::Leased(lease) => lease.client_id.len(),
             Self::Suspended(suspension) => suspension.reason.as_ref().map_or(0, |reason| reason.len()),
             Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.bytes()),
-            Self::Scheduled { .. } | Self::Waiting => 0,
+            Self::Scheduled { .. } | Self::Waiting { .. } => 0,
         }
     }
 
@@ -366,7 +370,7 @@ impl State {
     pub fn outgoing(&self) -> Option<&Outgoing> {
         match self {
             Self::Final(outcome) => outcome.outgoing.as_deref(),
-            Self::Scheduled { .. } | Self::Waiting | Self::Leased(_) | Self::Suspended(_) => None,
+            Self::Scheduled { .. } | Self::Waiting { .. } | Self::Leased(_) | Self::Suspended(_) => None,
         }
     }
 
@@ -378,7 +382,7 @@ impl State {
     pub fn phase(&self) -> Phase {
         match self {
             Self::Scheduled { .. } => Phase::Scheduled,
-            Self::Waiting => Phase::Waiting,
+            Self::Waiting { .. } => Phase::Waiting,
             Self::Leased(_) => Phase::Leased,
             Self::Suspended(_) => Phase::Suspended,
             Self::Final(outcome) => match outcome.end {

@@ -209,7 +209,7 @@ impl Clearable {
     /// What is final is never cleared.
     pub fn of(state: &State) -> Option<Self> {
         match state {
-            State::Waiting => Some(Self::Waiting),
+            State::Waiting { .. } => Some(Self::Waiting),
             State::Scheduled { .. } => Some(Self::Scheduled),
             State::Leased(_) => Some(Self::Leased),
             State::Suspended(_) => Some(Self::Suspended),

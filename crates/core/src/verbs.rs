@@ -38,6 +38,7 @@ pub use crate::partition::verbs::retry::{Retried, Retry, RetryItem};
 pub use crate::partition::verbs::revoke::Revoke;
 pub use crate::partition::verbs::route::Route;
 pub use crate::partition::verbs::suspend::{Input, Resume, Suspend, SuspendItem};
+pub use crate::partition::verbs::update::{Update, UpdateItem, Updated};
 pub use crate::registry::cron_names::{NameCron, UnnameCron};
 pub use crate::registry::queues::{CreateQueue, DeleteQueue, GivenQueue, SkipPartitions, UpdateQueue};
 pub use crate::registry::rebalance::{ForgetFormerHome, ForgetPartition, Rebalance, Retire};

@@ -62,7 +62,9 @@ const MOVED_TO: u8 = 39;
 /// The code of a [`PayloadSize`].
 const PAYLOAD_SIZE: u8 = 40;
 const PAYLOAD_KEPT: u8 = 41;
-const KNOWN_MAX: u8 = PAYLOAD_KEPT;
+/// Only for a waiting item; unset: since it was made.
+const WAITING_SINCE: u8 = 43;
+const KNOWN_MAX: u8 = WAITING_SINCE;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -78,15 +80,15 @@ pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
         put_near(out, GROUP, group.0, number);
     }
     put_unless_zero(out, PAYLOAD_SIZE, item.payload_size.code().into());
-    encode_state(&item.state, number, out);
+    encode_state(&item.state, number, item.created_at, out);
     if let Some(extras) = &item.extras {
         encode_extras(extras, number, out);
     }
 }
 
-fn encode_state(state: &State, number: u64, out: &mut Vec<u8>) {
+fn encode_state(state: &State, number: u64, created_at: Timestamp, out: &mut Vec<u8>) {
     match state {
-        State::Waiting => {}
+        State::Waiting { since } => put_unless_same(out, WAITING_SINCE, since.0, created_at.0),
         State::Scheduled { due_at } => put_near(out, DUE_AT, due_at.0, number),
         State::Leased(lease) => encode_lease(lease, number, out),
         State::Suspended(suspension) => {
@@ -163,17 +165,18 @@ pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeErr
     if place > NUMBER_MAX {
         return Err(DecodeError::new(PLACE, "holds a place beyond the largest"));
     }
+    let created_at = Timestamp(record.near_or_same(CREATED_AT, number.0)?);
     Ok(Item {
         number,
         place,
         kind: record.text(KIND)?.unwrap_or_else(|| KIND_DEFAULT.into()),
         priority: record.small(PRIORITY)?,
-        created_at: Timestamp(record.near_or_same(CREATED_AT, number.0)?),
+        created_at,
         attempts: record.small(ATTEMPTS)?,
         era: record.small(ERA)?,
         group: decode_group(&record, number.0)?,
         payload_size: PayloadSize::of_code(record.small(PAYLOAD_SIZE)?),
-        state: decode_state(&record, number.0)?,
+        state: decode_state(&record, number.0, created_at)?,
         extras: decode_extras(&mut record, number.0)?,
     })
 }
@@ -185,12 +188,14 @@ fn decode_group(record: &Record<'_>, number: u64) -> Result<Option<GroupNumber>,
     }
 }
 
-fn decode_state(record: &Record<'_>, number: u64) -> Result<State, DecodeError> {
+fn decode_state(record: &Record<'_>, number: u64, created_at: Timestamp) -> Result<State, DecodeError> {
     let (due_at, permit, end) =
         (record.near(DUE_AT, number)?, record.near(PERMIT, number)?, record.number(END)?);
     let suspended = record.text(SUSPENDED)?;
     match (due_at, permit, end, suspended) {
-        (None, None, None, None) => Ok(State::Waiting),
+        (None, None, None, None) => {
+            Ok(State::Waiting { since: Timestamp(record.near_or_same(WAITING_SINCE, created_at.0)?) })
+        }
         (Some(due_at), None, None, None) => Ok(State::Scheduled { due_at: Timestamp(due_at) }),
         (None, Some(permit), None, None) => Ok(State::Leased(Box::new(decode_lease(record, permit)?))),
         (None, None, Some(end), None) => Ok(State::Final(Box::new(decode_outcome(record, end, number)?))),

@@ -30,7 +30,7 @@ fn code(error: Option<ItemError>) -> Option<String> {
 }
 
 /// An item that lost its payload on its way here, or before.
-fn take_without_payload(script: &mut Script, moves: u64) {
+pub(crate) fn take_without_payload(script: &mut Script, moves: u64) {
     let origin = || Origin {
         queue: "elsewhere".into(),
         id: None,

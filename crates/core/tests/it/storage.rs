@@ -227,7 +227,7 @@ proptest! {
         history.step(&Step::Sweep(1000));
         let listed = paged(&history.partition, List::Queue, limit);
         let mut found: Vec<Item> = history.items().into_values().collect();
-        found.retain(|item| matches!(item.state, State::Waiting | State::Leased(_) | State::Suspended(_)));
+        found.retain(|item| matches!(item.state, State::Waiting { .. } | State::Leased(_) | State::Suspended(_)));
         found.sort_by_key(|item| (item.priority, item.place));
         prop_assert_eq!(&listed, &found);
 

@@ -200,7 +200,7 @@ impl Partition {
                 Some(outgoing) => (entry, outcome, outgoing),
                 None => unreachable!("only items on their way are in the outbox"),
             },
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => {
                 unreachable!("only final items are in the outbox")
             }
         }

@@ -106,11 +106,12 @@ impl Partition {
     ) -> Result<Produced, Refusal> {
         let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
+        let created_at = item.created_at.unwrap_or(now);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
             (None, Some(due_at)) => State::Scheduled { due_at },
-            (None, None) => State::Waiting,
+            (None, None) => State::Waiting { since: created_at },
         };
         let extras = Extras {
             max_attempts: item.max_attempts,
@@ -125,7 +126,7 @@ impl Partition {
             kind: &item.kind,
             priority: item.priority,
             group,
-            created_at: item.created_at.unwrap_or(now),
+            created_at,
             attempts: item.attempts,
             state,
             extras,

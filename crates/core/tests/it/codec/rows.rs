@@ -41,7 +41,7 @@ fn unknown() -> impl Strategy<Value = Vec<u8>> {
 
 fn state() -> impl Strategy<Value = State> {
     prop_oneof![
-        Just(State::Waiting),
+        any::<u64>().prop_map(|since| State::Waiting { since: Timestamp(since) }),
         any::<u64>().prop_map(|at| State::Scheduled { due_at: Timestamp(at) }),
         lease().prop_map(|lease| State::Leased(Box::new(lease))),
         prop::option::of("\\PC{1,20}")

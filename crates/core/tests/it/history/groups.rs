@@ -209,7 +209,7 @@ impl History {
         let number = known.number;
         for item in before.values().filter(|item| item.group == Some(number)) {
             match item.state {
-                State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+                State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
                     self.ended.insert(item.number);
                 }
                 State::Leased(_) => {
@@ -291,7 +291,7 @@ impl History {
     /// Whether an item can be leased as far as its group goes.
     pub(crate) fn is_waiting(&self, item: &Item) -> bool {
         let held = self.partition.member(item).is_some_and(|member| member.held);
-        item.state == State::Waiting && !held
+        matches!(item.state, State::Waiting { .. }) && !held
     }
 
     pub(super) fn check_groups(&mut self) {
@@ -317,8 +317,8 @@ impl History {
         for item in self.items().values().filter(|item| item.group == Some(known.number)) {
             assert_eq!(self.partition.member(item).map(|member| member.group), Some(name(group)));
             match item.state {
-                State::Waiting if known.started => live.waiting += 1,
-                State::Waiting => live.held += 1,
+                State::Waiting { .. } if known.started => live.waiting += 1,
+                State::Waiting { .. } => live.held += 1,
                 State::Scheduled { .. } => live.scheduled += 1,
                 State::Leased(_) => live.leased += 1,
                 State::Suspended(_) => live.suspended += 1,
