@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::id::{GroupNumber, ItemId, ItemNumber, PartitionId, Permit};
+use crate::mutant::{self, Mutant};
 use crate::time::{Span, Timestamp};
 
 /// An item as its row holds it: everything but the body (payload, headers, reference), which only the store has.
@@ -199,6 +200,8 @@ pub struct Extras {
     pub address: Option<Arc<str>>,
     /// Where it was moved here from.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made it, or made the item that it was before it was moved or rerun.
+    pub cron: Option<Box<CronRun>>,
     /// The item that this one was moved, redriven or rerun to.
     pub moved_to: Option<Box<MovedTo>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
@@ -250,11 +253,28 @@ pub struct LastLease {
     pub leased_at: Timestamp,
 }
 
+/// What an item tells of the cron that made it. The cron may be gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronRun {
+    pub name: Arc<str>,
+    /// The time of the schedule that the item stands for; for an item made by a trigger the moment of that.
+    pub scheduled_at: Timestamp,
+}
+
 /// Where an item goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
     pub queue: Arc<str>,
     pub id: ItemId,
+}
+
+impl MovedTo {
+    pub(crate) fn new(queue: Arc<str>, mut id: ItemId) -> Self {
+        if mutant::active(Mutant::MovedToNowhere) {
+            id.number.0 += 1;
+        }
+        Self { queue, id }
+    }
 }
 
 /// The length of a payload, rounded up by at most an eighth: it fits the one byte that is left in an entry.

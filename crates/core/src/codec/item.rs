@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
+use super::cron::{decode_run, encode_run};
 use super::moves::{
     decode_moved_to, decode_origin, decode_outgoing, encode_moved_to, encode_origin, encode_outgoing,
 };
@@ -62,6 +63,7 @@ const MOVED_TO: u8 = 39;
 /// The code of a [`PayloadSize`].
 const PAYLOAD_SIZE: u8 = 40;
 const PAYLOAD_KEPT: u8 = 41;
+const CRON_RUN: u8 = 42;
 /// Only for a waiting item; unset: since it was made.
 const WAITING_SINCE: u8 = 43;
 const KNOWN_MAX: u8 = WAITING_SINCE;
@@ -127,6 +129,9 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     }
     if let Some(origin) = &extras.origin {
         put_bytes(out, ORIGIN, &encode_origin(origin));
+    }
+    if let Some(run) = &extras.cron {
+        put_bytes(out, CRON_RUN, &encode_run(run));
     }
     if let Some(last) = &extras.last_lease {
         put_near(out, LAST_PERMIT, last.permit.0, number);
@@ -237,6 +242,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
         address: record.text(ADDRESS)?,
         origin: record.bytes(ORIGIN)?.map(decode_origin).transpose()?.map(Box::new),
+        cron: record.bytes(CRON_RUN)?.map(decode_run).transpose()?.map(Box::new),
         moved_to: record.bytes(MOVED_TO)?.map(decode_moved_to).transpose()?.map(Box::new),
         last_lease: decode_last_lease(record, number)?,
         changed_at: record.near(CHANGED_AT, number)?.map(Timestamp),

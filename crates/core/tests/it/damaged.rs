@@ -48,6 +48,7 @@ pub(crate) fn take_without_payload(script: &mut Script, moves: u64) {
             kind: "default".into(),
             priority: 0,
             origin: origin(),
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::produce::stored_bytes;
 use crate::footprint::Footprint;
-use crate::item::{Extras, ItemError, Origin, State, Suspension};
+use crate::item::{CronRun, Extras, ItemError, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::verbs::route::Keys;
@@ -43,6 +43,8 @@ pub struct ImportItem {
     pub address: Option<Arc<str>>,
     /// The queue that the item was moved from before it came here.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made the item.
+    pub cron: Option<Box<CronRun>>,
     pub error: Option<ItemError>,
     /// Set: the item waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
@@ -118,6 +120,7 @@ impl Partition {
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
             address: item.address,
             origin: item.origin,
+            cron: item.cron,
             error: item.error,
             ..Extras::default()
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber, Permit};
-use crate::item::{Lease, Origin, State};
+use crate::item::{CronRun, ItemError, Lease, Origin, State};
 use crate::limits::{Invalid, check_lease};
 use crate::partition::index::kinds::KindIndex;
 use crate::partition::index::lanes::Key;
@@ -58,11 +58,17 @@ pub struct Leased {
     pub attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,
+    /// Unset: the queue's count.
+    pub max_attempts: Option<u32>,
     /// Unset: the item may grow any age.
     pub dead_timeout: Option<Span>,
     pub address: Option<Arc<str>>,
     /// Set for an item that was moved.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made the item.
+    pub cron: Option<Box<CronRun>>,
+    /// Of the attempts before.
+    pub error: Option<ItemError>,
     /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
     /// The store holds the answer that the item was resumed with.
@@ -155,6 +161,7 @@ impl Partition {
         let mut next = entry.with_state(State::Leased(Box::new(lease)));
         // Counted when granted: a worker that dies must still use up an attempt.
         next.attempts = next.attempts.saturating_add(1);
+        let extras = next.extras.as_deref();
         let leased = Leased {
             id: ItemId { number, partition: self.id },
             permit,
@@ -163,11 +170,14 @@ impl Partition {
             attempts: next.attempts,
             deadline: now + timeout,
             created_at: next.created_at,
-            dead_timeout: next.extras.as_ref().and_then(|extras| extras.dead_timeout),
+            max_attempts: extras.and_then(|extras| extras.max_attempts),
+            dead_timeout: extras.and_then(|extras| extras.dead_timeout),
             address: next.address().cloned(),
-            origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
+            origin: extras.and_then(|extras| extras.origin.clone()),
+            cron: extras.and_then(|extras| extras.cron.clone()),
+            error: extras.and_then(|extras| extras.error.clone()),
             group: next.group.and_then(|group| self.group_name(group)),
-            has_input: next.extras.as_ref().is_some_and(|extras| extras.has_input),
+            has_input: extras.is_some_and(|extras| extras.has_input),
             event_count: next.event_count(),
         };
         self.write(number, next, out);

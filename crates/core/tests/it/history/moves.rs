@@ -115,6 +115,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
             kind: kind_name((number.0 % 3) as u8),
             priority: 0,
             origin,
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,
