@@ -19,7 +19,7 @@ pub use crate::partition::verbs::clear::Clear;
 pub use crate::partition::verbs::complete::{Complete, Completion};
 pub use crate::partition::verbs::configure::Configure;
 pub use crate::partition::verbs::damaged::{Damaged, FailDamaged};
-pub use crate::partition::verbs::delete::Delete;
+pub use crate::partition::verbs::delete::{Delete, DeleteAny};
 pub use crate::partition::verbs::emit::{Emit, Emitted};
 pub use crate::partition::verbs::extend::{Extend, Extended};
 pub use crate::partition::verbs::import::{Import, ImportItem};

@@ -7,10 +7,11 @@ use windlass_core::limits::{BATCH_MAX, Invalid};
 use windlass_core::news::News;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
-use windlass_core::settings::{Requeue, Settings};
+use windlass_core::settings::{Keep, Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{NewItem, StartGroup, Update, UpdateItem, Updated};
+use windlass_core::verbs::{Clear, Filter, List, NewItem, StartGroup, Update, UpdateItem, Updated};
 
+use crate::damaged::take_without_payload;
 use crate::script::{START, Script, again, at_once, item, items, kinds, member, open_group};
 
 fn update(script: &mut Script, update: UpdateItem) -> Result<Item, Refusal> {
@@ -189,8 +190,7 @@ fn a_suspended_item_is_changed_but_for_its_time() {
 
 #[test]
 fn leased_and_final_items_are_not_changed_and_each_of_a_batch_is_judged_by_itself() {
-    let mut script =
-        Script::with_settings(Settings { keep: windlass_core::settings::Keep::All, ..Settings::default() });
+    let mut script = Script::with_settings(Settings { keep: Keep::All, ..Settings::default() });
     let numbers = script.produce(items(3));
     let held = script.lease_one();
     script.cancel(numbers[1]).unwrap();
@@ -212,7 +212,7 @@ fn an_item_that_was_cleared_is_not_changed_before_the_sweep_either() {
     let number = script.produce([NewItem { address, ..item("default") }])[0];
     let plain = script.produce_one();
     let (waiting, scheduled, leased, suspended) = (true, false, false, false);
-    script.clear(windlass_core::verbs::Clear { waiting, scheduled, leased, suspended });
+    script.clear(Clear { waiting, scheduled, leased, suspended });
     assert_eq!(update(&mut script, prior(number, 1)), wrong(Phase::Cancelled));
     assert_eq!(update(&mut script, prior(plain, 1)), Err(Refusal::NotFound));
 }
@@ -272,8 +272,8 @@ fn a_new_record_takes_the_place_of_payload_and_facts() {
 #[test]
 fn a_new_record_mends_an_item_whose_payload_was_lost() {
     let mut script = Script::new();
-    crate::damaged::take_without_payload(&mut script, 1);
-    let number = script.partition.list(windlass_core::verbs::List::Queue, None, 1).unwrap()[0].number;
+    take_without_payload(&mut script, 1);
+    let number = script.partition.list(List::Queue, None, 1).unwrap()[0].number;
     assert!(script.get(number).extras.unwrap().payload_lost);
     let updated = update(&mut script, record(number, "again", None)).unwrap();
     assert!(!updated.extras.unwrap().payload_lost);
@@ -300,7 +300,7 @@ fn a_lease_that_takes_only_urgent_items_gets_one_that_became_urgent() {
     script.partition.take_moved_kinds();
     update(&mut script, prior(numbers[1], 1)).unwrap();
     assert_eq!(script.partition.take_moved_kinds(), ["mail".into()]);
-    let filter = windlass_core::verbs::Filter { max_priority: 1, ..kinds(&["mail"]) };
+    let filter = Filter { max_priority: 1, ..kinds(&["mail"]) };
     assert_eq!(script.lease_with(2, filter)[0].id, ItemId { partition: PartitionId(7), number: numbers[1] });
 }
 

@@ -149,7 +149,7 @@ impl Partition {
     }
 
     /// An item that was cleared becomes a final one at last.
-    fn write_down_gone(&mut self, number: ItemNumber, out: &mut Output) {
+    pub(in crate::partition) fn write_down_gone(&mut self, number: ItemNumber, out: &mut Output) {
         if self.items.get(&number).is_some_and(|entry| self.is_gone(entry)) {
             self.settle_gone(number, out);
         }

@@ -162,11 +162,18 @@ impl History {
     }
 }
 
-/// A final item without its move to another queue.
+/// A final item without its move to another queue, and as it is once it was rerun.
 pub(super) fn arrived(item: &Item) -> Item {
     let mut item = item.clone();
     if let State::Final(outcome) = &mut item.state {
         outcome.outgoing = None;
+        if std::mem::take(&mut outcome.payload_kept) {
+            outcome.kept_bytes -= item.payload_size.bytes();
+        }
     }
+    if let Some(extras) = &mut item.extras {
+        extras.moved_to = None;
+    }
+    item.extras.take_if(|extras| **extras == Extras::default());
     item
 }
