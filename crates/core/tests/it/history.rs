@@ -166,6 +166,7 @@ impl History {
         self.partition.audit().unwrap();
         self.bodies.check(&self.partition);
         self.check_places(step, &before);
+        self.check_changed_at(&before);
         self.check_ended();
         self.check_told(&before);
         self.check_streams();
@@ -226,6 +227,18 @@ impl History {
             _ => None,
         });
         numbers.filter_map(|number| Some((number, self.partition.get(number)?))).collect()
+    }
+
+    /// It tells when the state last became another. The start of a group is that moment for members that already waited.
+    fn check_changed_at(&self, before: &BTreeMap<ItemNumber, Item>) {
+        for (number, item) in self.items() {
+            let Some(earlier) = before.get(&number) else { continue };
+            let (was, is) = (earlier.changed_at(), item.changed_at());
+            assert!(was <= is && is <= self.now, "{number:?} changed at {is:?}, before at {was:?}");
+            let may_start = item.group.is_some() && matches!(item.state, State::Waiting { .. });
+            let shifted = earlier.state.phase() != item.state.phase();
+            assert!(was == is || shifted || may_start, "{number:?} changed no state at {is:?}");
+        }
     }
 
     /// An item's place changes only when it joins at the tail.
