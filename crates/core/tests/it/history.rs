@@ -55,6 +55,8 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Items that were deleted.
+    deleted: BTreeSet<ItemNumber>,
     /// Final items that were made anew.
     rerun: BTreeSet<ItemNumber>,
     /// Items whose end is to be told.
@@ -97,6 +99,7 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            deleted: BTreeSet::new(),
             rerun: BTreeSet::new(),
             watched: BTreeSet::new(),
             told: Vec::new(),
@@ -142,7 +145,7 @@ impl History {
             }
             Step::Sweep(limit) => self.sweep(*limit),
             Step::Import(items) => self.import(items),
-            Step::Delete(back) => self.delete(*back),
+            Step::Delete(back, any) => self.delete(*back, *any),
             Step::Redrive(limit) => self.redrive(*limit, &before),
             Step::Assign(limit) => self.assign(*limit),
             Step::Arrive(but) => self.arrive(*but),
