@@ -50,6 +50,22 @@ pub struct Cron {
     /// When it was made: what `@every` counts from.
     #[field(12)]
     pub created_at: Time,
+    /// The item that it made last, if it made one; in lists without its state.
+    #[field(13)]
+    pub last_item: Option<LastItem>,
+}
+
+/// The item that a cron made last.
+#[reply]
+pub struct LastItem {
+    /// The item.
+    #[field(1)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// Its state; unset if nothing of the item is kept any more, and in lists.
+    #[field(2)]
+    #[schemars(extend("enum" = ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"]))]
+    pub state: Option<String>,
 }
 
 /// What a cron produces: as an item in produce, without group and `enqueue_at`.

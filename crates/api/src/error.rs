@@ -125,7 +125,7 @@ pub struct Details {
     #[schemars(extend("enum" = ["expired", "revoked", "cancelled", "completed", "retried", "released", "suspended"]))]
     pub reason: Option<String>,
     /// With `duplicate_address`, where that refuses the whole request: the item that has the address. With `not_found`: the
-    /// item that is not there, as the request named it.
+    /// item that is not there, as the request named it. With `wrong_state` of a rerun: the item that the one named goes on as.
     #[field(3)]
     #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,

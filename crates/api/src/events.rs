@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_api_derive::{reply, request};
 
 use crate::error::Failed;
-use crate::items::Item;
+use crate::items::{Item, MovedTo};
 use crate::payload::{base64_text, json_text};
 use crate::time::Time;
 
@@ -205,4 +205,7 @@ pub struct GapFrame {
 pub struct EndFrame {
     pub reason: String,
     pub state: String,
+    /// The item that this one goes on as, if it was moved, redriven or rerun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<MovedTo>,
 }

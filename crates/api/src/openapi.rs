@@ -154,6 +154,7 @@ fn tags() -> Value {
         {"name": "queues", "description": "Queues and their settings."},
         {"name": "queue", "description": "What is in a queue, and the work on it."},
         {"name": "item", "description": "One item."},
+        {"name": "items", "description": "Items by what they show."},
         {"name": "storage", "description": "What is stored, for operators."},
         {"name": "server", "description": "The server itself."},
     ])
@@ -197,7 +198,8 @@ fn stream_of_events() -> Value {
         "description": "Without `after`: first `event: snapshot` with the item, then what comes later. With it: the events \
             after that number, then live ones. Each event has its number as `id`. `event: state` tells another state, \
             `event: gap` that events are not kept any more, and `event: end` is the last frame: its reason is `final`, \
-            `closed` or `lagged`. Lines that begin with a colon are comments.",
+            `closed` or `lagged`, and its `moved_to` the item that this one goes on as. Lines that begin with a colon are \
+            comments.",
         "tags": ["item"],
         "parameters": [
             {"name": "id", "in": "query", "required": false,
@@ -210,6 +212,10 @@ fn stream_of_events() -> Value {
                 "schema": {"type": "string", "minLength": 1, "maxLength": 512}},
             {"name": "after", "in": "query", "required": false,
                 "description": "Begin after the event of this number; 0 is the whole stream.", "schema": number},
+            {"name": "follow", "in": "query", "required": false,
+                "description": "Follow the latest item of the chain along `moved_to`, as `item.get` finds it when the \
+                    subscription begins. Beside `after` it is refused unless nothing was moved.",
+                "schema": {"type": "boolean"}},
             {"name": "Last-Event-ID", "in": "header", "required": false,
                 "description": "As `after`, and goes before it: a browser that comes again sends it.", "schema": number},
         ],

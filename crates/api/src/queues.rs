@@ -1,9 +1,11 @@
 //! Requests and replies about queues.
 
+mod history;
 mod stats;
 
 use windlass_api_derive::{reply, request};
 
+pub use self::history::*;
 pub use self::stats::*;
 use crate::time::{Span, Time};
 
@@ -35,7 +37,7 @@ pub struct Queue {
     #[field(6)]
     #[schemars(extend("enum" = ["keep", "tail"]))]
     pub requeue: String,
-    /// How long ended items are kept that have something to show.
+    /// How long ended items are kept.
     #[field(7)]
     pub retention: Span,
     /// At this many of them, the oldest go first.
@@ -66,6 +68,20 @@ pub struct Queue {
     /// In lists that ask for counts.
     #[field(20)]
     pub activity: Option<Activity>,
+    /// Whose payload stays when they have ended and are kept: `failed` (failed, expired and cancelled ones), `all` or `none`.
+    #[field(21)]
+    #[schemars(extend("enum" = ["failed", "all", "none"]))]
+    pub retain_payload: String,
+    /// Which ended items are kept: `shown` (those that have a result, an error, events, an address or a `moved_to`) or `all`.
+    #[field(22)]
+    #[schemars(extend("enum" = ["shown", "all"]))]
+    pub keep: String,
+    /// Headers that `items.find` answers from an index; `reference` is the field of that name.
+    #[field(23)]
+    pub indexed_headers: Vec<String>,
+    /// What is likely not meant so, in words: a `dead_queue` that there is not.
+    #[field(24, optional)]
+    pub warnings: Vec<String>,
 }
 
 /// How long a failed attempt waits for the next.
@@ -172,6 +188,27 @@ pub struct CreateQueueRequest {
     /// A queue of that name is answered as it is, if every field given is the same; else it is `already_exists`.
     #[field(15)]
     pub exists_ok: bool,
+    /// Whose payload stays when they have ended and are kept: `failed` (failed, expired and cancelled ones, also if unset), `all`
+    /// or `none`.
+    #[field(16)]
+    #[schemars(extend("enum" = ["failed", "all", "none"], "default" = "failed"))]
+    pub retain_payload: Option<String>,
+    /// Which ended items are kept: `shown` (those that have a result, an error, events, an address or a `moved_to`, also if
+    /// unset) or `all`.
+    #[field(17)]
+    #[schemars(extend("enum" = ["shown", "all"], "default" = "shown"))]
+    pub keep: Option<String>,
+    /// Headers that `items.find` answers from an index: at most 8 different names; `reference` is the field of that name.
+    #[field(18)]
+    pub indexed_headers: Option<HeaderNames>,
+}
+
+/// A list that can be unset, or set and empty: that is not the same.
+#[request(transparent)]
+pub struct HeaderNames {
+    /// Names of headers.
+    #[field(1)]
+    pub names: Vec<String>,
 }
 
 /// Only the fields given change; an empty `dead_queue` or `reference` removes it, as null does `meta`.
@@ -220,6 +257,20 @@ pub struct UpdateQueueRequest {
     #[field(13, json)]
     #[schemars(extend("type" = ["null", "object"]))]
     pub meta: Option<String>,
+    /// Whose payload stays when they have ended and are kept: `failed` (failed, expired and cancelled ones), `all` or `none`.
+    /// It counts for items that end from then on.
+    #[field(14)]
+    #[schemars(extend("enum" = ["failed", "all", "none"]))]
+    pub retain_payload: Option<String>,
+    /// Which ended items are kept: `shown` (those that have a result, an error, events, an address or a `moved_to`) or `all`.
+    /// It counts for items that end from then on.
+    #[field(15)]
+    #[schemars(extend("enum" = ["shown", "all"]))]
+    pub keep: Option<String>,
+    /// Headers that `items.find` answers from an index: at most 8 different names, and none if empty; `reference` is the field
+    /// of that name. It counts for items that are produced, and headers that are updated, from then on.
+    #[field(16)]
+    pub indexed_headers: Option<HeaderNames>,
 }
 
 /// Both requests give the same settings under the same names. `own` are the other fields of the request made.
@@ -241,6 +292,9 @@ macro_rules! same_settings {
                     max_items: given.max_items,
                     reference: given.reference,
                     meta: given.meta,
+                    retain_payload: given.retain_payload,
+                    keep: given.keep,
+                    indexed_headers: given.indexed_headers,
                     $($own: Default::default(),)*
                 }
             }
@@ -281,11 +335,16 @@ pub struct ListQueuesRequest {
     /// Show each queue with its `meta`.
     #[field(4)]
     pub meta: bool,
+    /// `name` (also if unset); or those first with the most `waiting`, the most `failed` since the server was started, or the
+    /// `oldest` item that waits: these three show counts, take no pivot, and answer one page.
+    #[field(5)]
+    #[schemars(extend("enum" = ["name", "waiting", "failed", "oldest"], "default" = "name"))]
+    pub order: Option<String>,
 }
 
 #[reply]
 pub struct ListQueuesReply {
-    /// In the order of their names. With `meta` a page may hold fewer than `limit`, for it is bounded in bytes too: only an
+    /// In the order asked for. With `meta` a page may hold fewer than `limit`, for it is bounded in bytes too: only an
     /// empty one is the end.
     #[field(1)]
     pub queues: Vec<Queue>,
@@ -354,6 +413,9 @@ pub struct RedriveQueueReply {
     /// How many were sent on.
     #[field(1)]
     pub moved: u64,
+    /// How many stay because the address that they had is taken where they came from.
+    #[field(2)]
+    pub skipped: u64,
 }
 
 #[request]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_api_derive::{reply, request};
 
 use crate::error::Details;
-use crate::items::{Item, ItemError, Origin, ProduceError};
+use crate::items::{AttemptLog, Item, ItemError, MovedTo, Origin, ProduceError};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 
@@ -171,6 +171,24 @@ pub struct ImportItem {
     /// Where the item was moved from before.
     #[field(26)]
     pub origin: Option<Origin>,
+    /// Ignored: the state begins anew.
+    #[field(30)]
+    pub changed_at: Option<Time>,
+    /// Ignored: the item comes in without a lease.
+    #[field(31)]
+    pub started_at: Option<Time>,
+    /// The cron that made the item; there need not be one of that name.
+    #[field(32)]
+    pub cron: Option<String>,
+    /// With `cron`: the time of the schedule that the item was made for.
+    #[field(33)]
+    pub scheduled_at: Option<Time>,
+    /// Ignored: only live items come in.
+    #[field(34)]
+    pub moved_to: Option<MovedTo>,
+    /// Ignored: attempts do not come along.
+    #[field(35)]
+    pub attempt_log: Option<AttemptLog>,
 }
 
 impl From<Item> for ImportItem {
@@ -205,6 +223,12 @@ impl From<Item> for ImportItem {
             result: item.result,
             dead_timeout: item.dead_timeout,
             origin: item.origin,
+            changed_at: Some(item.changed_at),
+            started_at: item.started_at,
+            cron: item.cron,
+            scheduled_at: item.scheduled_at,
+            moved_to: item.moved_to,
+            attempt_log: item.attempt_log,
         }
     }
 }

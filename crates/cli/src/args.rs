@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Extend(cmd::extend::Extend),
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
+    Items(cmd::items::Items),
     Group(cmd::group::GroupCommand),
     Rules(cmd::rules::Rules),
     Top(cmd::top::Top),

@@ -87,6 +87,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Extend(extend) => extend.run(&remote()?, out).await,
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
+        Command::Items(items) => items.run(&remote()?, out).await,
         Command::Group(group) => group.run(&remote()?, out).await,
         Command::Rules(rules) => rules.run(&remote()?, out).await,
         Command::Top(top) => top.run(&remote()?, out).await,

@@ -71,6 +71,15 @@ impl Output {
         })
     }
 
+    /// How many columns a line of stdout has, if people look at it on a terminal.
+    pub(crate) fn columns(self) -> Option<usize> {
+        if self.json || !io::stdout().is_terminal() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
     /// A line to stderr, safe for a terminal.
     pub(crate) fn talk(self, text: &str) {
         self.pass(format!("{}\n", safe::text(text)).as_bytes());

@@ -36,6 +36,36 @@ impl FromStr for When {
     }
 }
 
+/// A moment, or how long it is ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    At(Time),
+    Ago(Span),
+}
+
+impl Since {
+    pub(crate) fn from(self, now: Time) -> Time {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(span) => {
+                let span = i64::try_from(span.as_micros()).expect("the longest span is a hundred years");
+                Time::from_micros(now.as_micros().saturating_sub(span))
+            }
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let span = text.parse().map(Self::Ago);
+        span.or_else(|_| text.parse().map(Self::At)).map_err(|_| {
+            "neither a time like 2026-01-31T12:00:00Z nor how long ago it is, like 30s, 5m or 1h30m".into()
+        })
+    }
+}
+
 /// `ID:PERMIT`, as `lease` prints it.
 pub(crate) fn held(text: &str) -> Result<Held, String> {
     let parts = text.rsplit_once(':').filter(|(id, _)| !id.is_empty());

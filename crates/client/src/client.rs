@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, WaitItemRequest};
-use windlass_api::queues::{ListQueuesRequest, Queue};
+use windlass_api::queues::{ListQueuesRequest, Queue, QueueHistory, QueueNames, QueuesHistoryRequest};
 use windlass_api::service::{BackupReply, BackupRequest};
 use windlass_api::{Call, Span};
 
@@ -16,6 +16,7 @@ use crate::patience::{patience, repeatable};
 use crate::queue::QueueClient;
 use crate::reply::Answered;
 use crate::retries::Retries;
+use crate::stream::Subscription;
 use crate::url::Base;
 
 /// The most that one page of a list can hold.
@@ -68,6 +69,17 @@ impl Builder {
         let exchange = Exchange::new(base, self.encoding, self.connect_timeout);
         Ok(Client { shared: Arc::new(Shared { exchange, retries: self.retries }) })
     }
+}
+
+/// Which queues of all come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueOrder {
+    /// Those in which most items wait.
+    Waiting,
+    /// Those of which most items failed since the server was started.
+    Failed,
+    /// Those whose oldest waiting item is the oldest.
+    Oldest,
 }
 
 /// What `/ready` says.
@@ -129,8 +141,8 @@ impl Client {
     }
 
     /// Subscribes to an item's stream, once.
-    pub(crate) async fn subscribe(&self, id: &str, after: Option<u64>) -> Result<Incoming, ClientError> {
-        self.shared.exchange.subscribe(id, after, PAGE_TIMEOUT).await
+    pub(crate) async fn subscribe(&self, subscription: &Subscription) -> Result<Incoming, ClientError> {
+        self.shared.exchange.subscribe(subscription, PAGE_TIMEOUT).await
     }
 
     pub(crate) fn retries(&self) -> Retries {
@@ -157,11 +169,32 @@ impl Client {
         self.list_queues(ListQueuesRequest { meta: true, ..ListQueuesRequest::default() }).await
     }
 
+    /// At most `limit` queues, 1 to 1000, each with its counts: those first of which the order says so.
+    pub async fn queues_first(&self, order: QueueOrder, limit: u32) -> Result<Vec<Queue>, ClientError> {
+        let order = match order {
+            QueueOrder::Waiting => "waiting",
+            QueueOrder::Failed => "failed",
+            QueueOrder::Oldest => "oldest",
+        };
+        let (order, limit) = (Some(order.to_owned()), Some(limit));
+        Ok(self.call(&ListQueuesRequest { order, limit, ..ListQueuesRequest::default() }).await?.queues)
+    }
+
+    /// What went on lately in these queues, or in those with most waiting, `span` back: 1 h if none, at most 24 h.
+    pub async fn history(
+        &self,
+        queues: Option<QueueNames>,
+        span: Option<Duration>,
+    ) -> Result<Vec<QueueHistory>, ClientError> {
+        let request = QueuesHistoryRequest { queues, span: span.map(Span::from) };
+        Ok(self.call(&request).await?.queues)
+    }
+
     async fn list_queues(&self, with: ListQueuesRequest) -> Result<Vec<Queue>, ClientError> {
         let mut queues: Vec<Queue> = Vec::new();
         loop {
             let pivot = queues.last().map(|queue| queue.queue.clone());
-            let request = ListQueuesRequest { pivot, limit: Some(PAGE), ..with };
+            let request = ListQueuesRequest { pivot, limit: Some(PAGE), ..with.clone() };
             let page = self.call(&request).await?.queues;
             // A page with `meta` is bounded in bytes too, and may be short.
             let is_last = page.is_empty() || (!with.meta && page.len() < PAGE as usize);

@@ -20,6 +20,7 @@ use crate::encoding::Encoding;
 use crate::error::{ClientError, Outcome};
 use crate::patience::unanswered;
 use crate::reply::{Answer, Answered};
+use crate::stream::Subscription;
 use crate::url::Base;
 
 /// Shorter than servers and proxies keep an idle connection: the client lets go first, and so does not send on one
@@ -109,12 +110,12 @@ impl Exchange {
     /// The body of an item's stream, which goes on.
     pub(crate) async fn subscribe(
         &self,
-        id: &str,
-        after: Option<u64>,
+        Subscription { id, after, follow }: &Subscription,
         patience: Duration,
     ) -> Result<Incoming, ClientError> {
         let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-        let uri = self.base.join(&format!("/v1/item.events?id={}{after}", escaped(id)));
+        let follow = if *follow { "&follow=true" } else { "" };
+        let uri = self.base.join(&format!("/v1/item.events?id={}{after}{follow}", escaped(id)));
         let request = Request::builder().uri(uri).header(ACCEPT, EVENT_STREAM).body(Full::default());
         let sending = self.pool.request(request.expect("a parsed address and a fixed header"));
         let outcome = Outcome::NotApplied;

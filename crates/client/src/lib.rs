@@ -32,7 +32,8 @@
 //!
 //! The [`worker`] runtime does all that for a handler: it runs several at a time, keeps their leases, and stops in order.
 //!
-//! [`Client::events`] watches an item while somebody works on it.
+//! [`Client::events`] watches an item while somebody works on it. [`QueueClient::find`] finds items afterwards, and
+//! [`Client::rerun`] has one done again.
 //!
 //! What cannot have happened is tried again by itself, for a bounded time ([`Retries`]); what may have happened
 //! is never repeated for a call that changes something. [`ClientError::outcome`] tells the two apart.
@@ -48,6 +49,8 @@ mod error;
 mod events;
 mod exchange;
 mod groups;
+mod items;
+mod pages;
 mod patience;
 mod payload;
 mod queue;
@@ -62,10 +65,11 @@ pub mod worker;
 
 pub use windlass_api as api;
 
-pub use crate::client::{Builder, Client, Readiness};
+pub use crate::client::{Builder, Client, QueueOrder, Readiness};
 pub use crate::encoding::Encoding;
 pub use crate::error::{ClientError, Outcome, RefusalCode};
 pub use crate::events::{CloseMode, new_event};
+pub use crate::pages::{Paged, Pages};
 pub use crate::payload::{LeasedItemExt, PayloadError, PayloadExt, new_item};
 pub use crate::queue::{Lease, QueueClient};
 pub use crate::reply::{Answered, Commit};

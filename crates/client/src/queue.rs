@@ -11,8 +11,9 @@ use windlass_api::items::{
 };
 use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
-    ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
-    QueueStatsRequest, RebalanceQueueRequest, RedriveQueueRequest, UpdateQueueRequest,
+    ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, HistoryBucket, Queue, QueueInfoRequest,
+    QueueNames, QueueStatsReply, QueueStatsRequest, RebalanceQueueRequest, RedriveQueueReply,
+    RedriveQueueRequest, UpdateQueueRequest,
 };
 
 use crate::client::Client;
@@ -111,17 +112,25 @@ impl QueueClient {
         self.client.call(&QueueStatsRequest { queue: self.queue.clone() }).await
     }
 
+    /// What went on in it lately, `span` back: 1 h if none, at most 24 h. Nothing is known from before the server's start, and
+    /// nothing at all if many other queues are busier.
+    pub async fn history(&self, span: Option<Duration>) -> Result<Vec<HistoryBucket>, ClientError> {
+        let queues = Some(QueueNames { names: vec![self.queue.clone()] });
+        let histories = self.client.history(queues, span).await?;
+        Ok(histories.into_iter().next().map(|history| history.buckets).unwrap_or_default())
+    }
+
     /// Cancels what is in it, and tells how many items that were. The default is what waits and what is scheduled.
     pub async fn clear(&self, request: ClearQueueRequest) -> Result<u64, ClientError> {
         let request = ClearQueueRequest { queue: self.queue.clone(), ..request };
         Ok(self.client.call(&request).await?.cleared)
     }
 
-    /// Sends what waits in it back to where each came from, or elsewhere, and tells how many items that were. The
-    /// default is all that were ever moved.
-    pub async fn redrive(&self, request: RedriveQueueRequest) -> Result<u64, ClientError> {
+    /// Sends what waits in it back to where each came from, or elsewhere, and tells how many items that were, and how many
+    /// stay because the address that they had is taken. The default is all that were ever moved.
+    pub async fn redrive(&self, request: RedriveQueueRequest) -> Result<RedriveQueueReply, ClientError> {
         let request = RedriveQueueRequest { queue: self.queue.clone(), ..request };
-        Ok(self.client.call(&request).await?.moved)
+        self.client.call(&request).await
     }
 
     /// Gives it so many partitions: more at once, fewer by leasing empty those that go.
@@ -249,6 +258,7 @@ impl QueueClient {
         let items = items.into_iter().collect();
         self.client.call(&ReleaseRequest { queue: self.queue.clone(), items }).await
     }
+
     /// Who holds what, by the ids of the items: a page of at most a thousand that begins after an item, also if that is
     /// gone by now. An empty one is the end.
     pub async fn permits(&self, after: Option<&str>) -> Result<Vec<Permit>, ClientError> {

@@ -348,6 +348,14 @@ impl Item {
         }
     }
 
+    /// Whether the payload is to be shown. The store may still have that of another.
+    pub fn keeps_payload(&self) -> bool {
+        match &self.state {
+            State::Final(outcome) => outcome.payload_kept,
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => true,
+        }
+    }
+
     /// The latest lease: since when, and who had it.
     pub fn started(&self) -> Option<(Timestamp, &Arc<str>)> {
         match &self.state {

@@ -51,7 +51,7 @@ pub use crate::meter::{CommitStats, Histogram};
 pub use crate::partition::handle::PartitionState;
 pub use crate::queue::{
     CreatedGroup, Delivery, Grant, Granted, Holding, Page, PartitionStats, ProducedItem, QueueOverview,
-    QueueStats, Redrive, Turn,
+    QueueStats, Redrive, Redriven, Turn,
 };
 pub use crate::registry::{CronInfo, GivenCron, Unclaimed};
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};

@@ -8,6 +8,7 @@
 //! Nothing polls: a source tells when something leaves, and every partition that comes to serve is announced to the
 //! sources that have something to bring anywhere.
 
+mod addresses;
 mod crons;
 mod load;
 
@@ -18,12 +19,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{error, warn};
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::MoveNumber;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::verbs::{Assign, Moved, Take, Unassign};
+use windlass_core::verbs::{Arrived, Assign, FallBack, Moved, Take, Unassign};
 
 use crate::env::{self, Env};
 use crate::error::EngineError;
@@ -205,6 +205,9 @@ impl Carrier {
         }
         if progress == Progress::None && targets.iter().any(|target| target.partition.is_none()) {
             progress = self.assign(to, &queue, None, self.batch_max()).await?;
+            if progress == Progress::None {
+                progress = self.assign_to_homes(to, &queue).await?;
+            }
         }
         // Not at once after a refusal: the cron that was refused would be sent to the same partition again.
         if progress == Progress::None && refused.is_ok() && *to == self.queue.name {
@@ -255,9 +258,13 @@ impl Carrier {
                 progress = Progress::Some;
             }
         }
-        let dead_queue = |partition: &Partition, _| partition.settings().dead_queue.clone();
-        let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
-            return Ok(progress);
+        let name = Arc::clone(from);
+        let asked = move |partition: &Partition, _| {
+            (partition.settings().dead_queue.clone(), partition.overflows(&name))
+        };
+        let (dead_queue, overflows) = self.source.query(asked).await?;
+        let Some(queue) = dead_queue.and_then(|to| self.find(&to)) else {
+            return if overflows { self.fall_back(from).await } else { Ok(progress) };
         };
         if self.assign(from, &queue, None, self.batch_max()).await? == Progress::Some {
             // Somebody else carries what goes there.
@@ -265,6 +272,17 @@ impl Carrier {
             progress = Progress::Some;
         }
         Ok(progress)
+    }
+
+    /// Has the oldest items stay in their own queue that are on their way to one that does not exist: more waits for it than may.
+    async fn fall_back(&self, queue: &Arc<str>) -> Result<Progress, EngineError> {
+        // A queue that is there and does not run yet is waited for.
+        let name = QueueName { namespace: Arc::clone(&self.queue.namespace), name: Arc::clone(queue) };
+        if self.registry.query(move |registry, _| registry.queue(&name).is_some()).await? {
+            return Ok(Progress::None);
+        }
+        let fall_back = FallBack { queue: Arc::clone(queue), limit: self.batch_max() };
+        self.source.apply(fall_back).await.map(progress)
     }
 
     /// Has the moves to a partition that is not of the target queue any more wait for another taker, without those that the
@@ -326,15 +344,16 @@ impl Carrier {
                 return Err(error);
             }
         };
-        let Some(Load { last, moves, lost, .. }) = load else { return Ok(Progress::None) };
+        let Some(Load { last, mut moves, lost, .. }) = load else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
-            self.forget(self.term(taker), last).await?;
+            self.forget(self.term(taker), Arrived { last, ..Arrived::default() }).await?;
         }
+        self.leave_out_taken_addresses(queue, &mut moves).await?;
         self.sync(sent).await?;
         let taken = self.term(taker);
-        target.apply(Take { source: self.source.id, moves }).await?;
+        let arrived = target.apply(Take { source: self.source.id, moves }).await?.reply;
         self.count_lost(&lost);
-        self.forget(taken, last).await?;
+        self.forget(taken, arrived).await?;
         Ok(Progress::Some)
     }
 
@@ -344,7 +363,7 @@ impl Carrier {
         self.settle(taker).await?;
         let to = Arc::clone(&queue.queue.name.name);
         let (queue, instead_of) = (Arc::clone(&to), Some(taker));
-        let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };
+        let assign = Assign { queue, to, partition: taker, instead_of, limit: 1, addressed: Vec::new() };
         if self.source.apply(assign).await.map(progress)? == Progress::None {
             // The first move is that of a cron, which gets a new number once a taker is chosen again.
             self.source.apply(Unassign { partition: taker, limit: 1 }).await?;
@@ -383,17 +402,17 @@ impl Carrier {
         };
         let source = self.source.id;
         let taken = self.term(taker);
-        let last = target.query(move |partition, _| partition.last_taken(source)).await?;
-        self.forget(taken, last).await?;
+        let arrived = target.query(move |partition, _| partition.arrived_from(source)).await?;
+        self.forget(taken, arrived).await?;
         // If it is to be dropped, it waits for that.
         target.tell_rest();
         Ok(())
     }
 
     /// However it was learned, within that term, that the partition took it.
-    async fn forget(&self, taken: Term, last: MoveNumber) -> Result<(), EngineError> {
+    async fn forget(&self, taken: Term, arrived: Arrived) -> Result<(), EngineError> {
         self.sync(taken).await?;
-        self.source.apply(Moved { partition: taken.partition, last }).await?;
+        self.source.apply(Moved { partition: taken.partition, arrived }).await?;
         self.source.has_carried();
         Ok(())
     }
@@ -413,7 +432,8 @@ impl Carrier {
     ) -> Result<Progress, EngineError> {
         let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
         let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
-        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit };
+        let assign =
+            Assign { queue: from, to, partition: taker.id, instead_of, limit, addressed: Vec::new() };
         self.source.apply(assign).await.map(progress)
     }
 

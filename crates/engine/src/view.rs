@@ -1,6 +1,7 @@
 //! One item as callers see it: its row, and its bodies from the store.
 
 use bytes::Bytes;
+use windlass_core::attempt::{self, Attempt};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{Item, Phase};
@@ -24,7 +25,7 @@ pub struct ItemView {
     pub member: Option<Member>,
     /// The item's own limit, else the queue's. 0: no limit.
     pub max_attempts: u32,
-    /// Unset once the item is final.
+    /// Unset once the item is final, unless its queue keeps it.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
     /// The part of the payload's record that is shown for as long as the item is, if there is one.
@@ -56,6 +57,22 @@ pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<It
     }
 }
 
+/// The newest attempts of an item that did not complete, in the order in which they ended. Damaged ones are left out.
+pub(crate) async fn attempt_log(store: &dyn Store, view: &ItemView) -> Result<Vec<Attempt>, EngineError> {
+    let logged = view.item.extras.as_ref().map_or(0, |extras| extras.attempts_logged);
+    let wanted: Vec<_> = attempt::parts(logged).map(|part| (view.id.number, part)).collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bodies = sound(store.read(view.id.partition, wanted).await);
+    let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
+    let attempts = bodies.into_iter().flatten().filter_map(|body| Attempt::decode(&body).ok());
+    let mut attempts: Vec<Attempt> = attempts.collect();
+    // One that was logged since the item was looked at stands in the place of the oldest.
+    attempts.sort_by_key(|attempt| attempt.ended_at);
+    Ok(attempts)
+}
+
 /// The item as it was looked at, with its bodies as they are now.
 pub(crate) async fn with_bodies(
     home: &Home,
@@ -69,10 +86,10 @@ pub(crate) async fn with_bodies(
 }
 
 impl ItemView {
-    /// Whether the item may have ended between the look at it and that at its bodies: then the first no longer counts. If a
+    /// Whether the item may have ended, or may have been rerun, between the look at it and that at its bodies: then the first no longer counts. If a
     /// second look shows the same, its payload is lost: the item is shown without it.
     pub(crate) fn may_have_ended(&self) -> bool {
-        self.payload.is_none() && !self.item.state.phase().is_final()
+        self.payload.is_none() && self.item.keeps_payload()
     }
 }
 
@@ -89,7 +106,7 @@ pub(crate) async fn cancel(
     store: &dyn Store,
     id: ItemId,
 ) -> Result<Committed<ItemView>, EngineError> {
-    // Before it: they never change, and are gone afterwards if nothing of the item is kept.
+    // Before it: they are gone afterwards if nothing of the item is kept.
     let facts = facts(store, id).await?;
     let Answer { reply: Cancelled { item, member }, sequence } =
         home.partition.apply(Cancel(id.number)).await?;
@@ -126,7 +143,7 @@ pub(crate) fn of(
     let max_attempts = own.unwrap_or(queue.settings.max_attempts);
     // The store still has that of one that was cleared until the sweep comes by, and that of one on its way
     // to another queue until it is there.
-    let payload = payload.filter(|_| !item.state.phase().is_final());
+    let payload = payload.filter(|_| item.keeps_payload());
     // The store may have it before the item is seen to have ended.
     let result = result.filter(|_| item.state.phase().is_final());
     ItemView { queue: queue.name.clone(), id, item, member, max_attempts, payload, result, facts }

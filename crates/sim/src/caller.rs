@@ -165,7 +165,7 @@ impl Caller {
         let redrive = Redrive { to: to.map(queue_name), kind: kind.clone(), limit };
         let call = self.engine.redrive(&name, redrive);
         let op = Op::Redrive { queue, to, kind, limit };
-        self.call(op, call, |redriven| Outcome::Redriven(redriven.value)).await;
+        self.call(op, call, |redriven| Outcome::Redriven(redriven.value.moved)).await;
     }
 
     pub async fn stats(&self, queue: QueueIndex) -> Option<QueueCounts> {
@@ -306,6 +306,8 @@ fn all_of(settings: &Settings) -> SettingsChange {
         retention: Some(settings.retention),
         retention_max_items: Some(settings.retention_max_items),
         retention_max_bytes: Some(settings.retention_max_bytes),
+        retain_payload: Some(settings.retain_payload),
+        keep: Some(settings.keep),
         max_items: Some(settings.max_items),
         reference: Some(settings.reference.clone()),
     }

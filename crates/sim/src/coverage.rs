@@ -264,6 +264,7 @@ impl Coverage {
             MoveReason::Dead => "failed → moved (dead)",
             MoveReason::Expired => "expired → moved",
             MoveReason::Redrive => "dead → redriven",
+            MoveReason::Rerun => "final → rerun",
             MoveReason::GroupEnd => "group done → its end item moved",
             MoveReason::GroupAbort => "group aborted → its abort item moved",
         });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use windlass_api_derive::{reply, request};
 
+use super::change::{RerunItemRequest, UpdateItemRequest};
 use super::lease::ItemError;
 use crate::payload::Payload;
 use crate::time::{Span, Time};
@@ -23,6 +24,11 @@ pub struct GetItemRequest {
     #[field(3)]
     #[schemars(length(min = 1, max = 512))]
     pub address: Option<String>,
+    /// Go along `moved_to` to the latest item of the chain, passing over dead letters: where a dead letter is the last, the item
+    /// that died is the answer, unless the request names the dead letter itself while it is live. Where the next item is gone,
+    /// the last one that is there is the answer.
+    #[field(4)]
+    pub follow: bool,
 }
 
 #[request]
@@ -58,6 +64,9 @@ pub struct WaitItemRequest {
     /// How long to wait for its end: `30s` if unset, at most `15m`. `0s` answers at once.
     #[field(4)]
     pub request_timeout: Option<Span>,
+    /// Wait for the end of the latest item of the chain along `moved_to`, as in `item.get`.
+    #[field(5)]
+    pub follow: bool,
 }
 
 macro_rules! by_id_or_address {
@@ -74,7 +83,7 @@ macro_rules! by_id_or_address {
     };
 }
 
-by_id_or_address! { GetItemRequest CancelItemRequest WaitItemRequest }
+by_id_or_address! { GetItemRequest CancelItemRequest WaitItemRequest UpdateItemRequest RerunItemRequest }
 
 #[reply]
 pub struct ItemReply {
@@ -86,7 +95,8 @@ pub struct ItemReply {
 /// An item as it is now.
 #[reply]
 pub struct Item {
-    /// The payload, if it is a JSON value. An item that has ended has no payload any more.
+    /// The payload, if it is a JSON value. The payload of an item that has ended is there if its queue keeps it: see
+    /// `retain_payload` of the queue.
     #[field(1, json)]
     pub json: Option<String>,
     /// The payload, if it is a text.
@@ -125,6 +135,10 @@ pub struct Item {
     /// When it was produced.
     #[field(12)]
     pub created_at: Time,
+    /// When its state last became another: at first `created_at`. A retry, a release and a new lease count; an extend, an emit, a
+    /// cancel request and an update within a state do not.
+    #[field(30)]
+    pub changed_at: Time,
     /// The number of its last event.
     #[field(13)]
     pub event_count: u64,
@@ -135,9 +149,12 @@ pub struct Item {
     #[field(15)]
     #[schemars(range(max = 9007199254740991_u64))]
     pub permit: Option<u64>,
-    /// While leased: by whom.
+    /// Who has the latest lease of it, or had: from the first lease on, in every state.
     #[field(16)]
     pub client_id: Option<String>,
+    /// When its latest lease began, whatever became of that lease: from the first lease on, in every state.
+    #[field(31)]
+    pub started_at: Option<Time>,
     /// While leased: since when.
     #[field(17)]
     pub leased_at: Option<Time>,
@@ -177,6 +194,64 @@ pub struct Item {
     /// Where it was moved here from, if it was.
     #[field(26)]
     pub origin: Option<Origin>,
+    /// The cron that made it, also when that cron is deleted by now.
+    #[field(32)]
+    pub cron: Option<String>,
+    /// With `cron`: the time of the schedule that it was made for; if it was triggered, the moment of that call.
+    #[field(33)]
+    pub scheduled_at: Option<Time>,
+    /// The item that it goes on as, if it was moved, redriven or rerun.
+    #[field(34)]
+    pub moved_to: Option<MovedTo>,
+    /// Its newest ten attempts that did not complete, in the order in which they ended. Only `item.get` tells them.
+    #[field(35)]
+    pub attempt_log: Option<AttemptLog>,
+}
+
+/// The item that another one goes on as.
+#[request]
+#[derive(Eq)]
+pub struct MovedTo {
+    /// The name of its queue.
+    #[field(1)]
+    pub queue: String,
+    /// Its id there.
+    #[field(2)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+}
+
+/// A list that can be unset, or set and empty: `item.get` tells that there were no attempts, and other calls tell nothing.
+#[request(transparent)]
+pub struct AttemptLog {
+    /// At most ten, in the order in which they ended.
+    #[field(1)]
+    pub attempts: Vec<Attempt>,
+}
+
+/// An attempt that did not complete. Released and suspended leases are no attempts.
+#[request]
+pub struct Attempt {
+    /// Its number in its item.
+    #[field(1)]
+    pub attempt: u32,
+    /// Who had the lease.
+    #[field(2)]
+    pub client_id: String,
+    /// When the lease began.
+    #[field(3)]
+    pub leased_at: Time,
+    /// When the lease ended.
+    #[field(4)]
+    pub ended_at: Time,
+    /// How the lease ended: `retried`, `expired`, `revoked`, `dead` (by a retry that left the item no further attempt) or
+    /// `cancelled` (the item was cancelled, cleared or deleted meanwhile, or given up after a cancel request).
+    #[field(5)]
+    #[schemars(extend("enum" = ["retried", "expired", "revoked", "dead", "cancelled"]))]
+    pub outcome: String,
+    /// What the worker said of this attempt, if it said anything.
+    #[field(6)]
+    pub error: Option<ItemError>,
 }
 
 /// Where an item was moved from, and why. There it has ended, here it is new.
@@ -198,9 +273,9 @@ pub struct Origin {
     /// How often it was leased there.
     #[field(5)]
     pub attempts: Option<u32>,
-    /// `attempts` (they were used up), `dead` (a worker gave it up), `expired`, `redrive`, `group_end` or `group_abort`.
+    /// `attempts` (they were used up), `dead` (a worker gave it up), `expired`, `redrive`, `rerun`, `group_end` or `group_abort`.
     #[field(6)]
-    #[schemars(extend("enum" = ["attempts", "dead", "expired", "redrive", "group_end", "group_abort"]))]
+    #[schemars(extend("enum" = ["attempts", "dead", "expired", "redrive", "rerun", "group_end", "group_abort"]))]
     pub reason: String,
     /// What it died of.
     #[field(7)]

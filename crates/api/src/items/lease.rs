@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use windlass_api_derive::{reply, request};
 
+use super::item::Origin;
 use crate::error::Failed;
 use crate::payload::Payload;
 use crate::time::{Span, Time};
@@ -110,6 +111,21 @@ pub struct LeasedItem {
     /// What its producer gave.
     #[field(13, optional)]
     pub headers: BTreeMap<String, String>,
+    /// How often it may be leased; 0 means no limit.
+    #[field(18)]
+    pub max_attempts: Option<u32>,
+    /// What the attempt before this one left.
+    #[field(19)]
+    pub error: Option<ItemError>,
+    /// Where it was moved here from, if it was.
+    #[field(20)]
+    pub origin: Option<Origin>,
+    /// The cron that made it.
+    #[field(21)]
+    pub cron: Option<String>,
+    /// With `cron`: the time of the schedule that it was made for; if it was triggered, the moment of that call.
+    #[field(22)]
+    pub scheduled_at: Option<Time>,
 }
 
 /// An item, and the permit to it.

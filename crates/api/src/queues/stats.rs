@@ -53,6 +53,9 @@ pub struct QueueStatsReply {
     /// Each by itself.
     #[field(12)]
     pub partitions: Vec<PartitionStats>,
+    /// As the queue itself shows them.
+    #[field(13, optional)]
+    pub warnings: Vec<String>,
 }
 
 /// What goes on in a queue.

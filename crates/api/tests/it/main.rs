@@ -3,6 +3,7 @@
 mod contract;
 mod document;
 mod errors;
+mod filters;
 mod json;
 mod payload;
 mod proto;

@@ -57,8 +57,18 @@ impl<'a> Sampler<'a> {
 
     fn object(&mut self, schema: &'a Value) -> Value {
         let properties = schema["properties"].as_object().into_iter().flatten();
-        let fields: Vec<_> = properties.map(|(name, schema)| (name.clone(), self.value(schema))).collect();
-        if !matches!(self.fill, Fill::Zero) {
+        let is_zero = matches!(self.fill, Fill::Zero);
+        let mut fields: Vec<(String, Value)> = Vec::new();
+        for (name, schema) in properties {
+            let mut value = self.value(schema);
+            // Two enums may have a word in common.
+            let is_enum = schema.get("enum").is_some() && !is_zero;
+            while is_enum && fields.iter().any(|(_, other)| *other == value) {
+                value = self.value(schema);
+            }
+            fields.push((name.clone(), value));
+        }
+        if !is_zero {
             check_distinct(&fields);
         }
         fields.into_iter().collect::<Map<_, _>>().into()

@@ -14,8 +14,20 @@ const WIDTH: usize = 120;
 
 /// The modules of the messages, in the order of the file. Within a module, messages stand as in the source.
 const SECTIONS: &[(&str, &[&str])] = &[
-    ("Queues", &["queues", "queues::stats"]),
-    ("Items", &["items::produce", "items::lease", "items::next", "items::item", "permits", "explain"]),
+    ("Queues", &["queues", "queues::stats", "queues::history"]),
+    (
+        "Items",
+        &[
+            "items::produce",
+            "items::lease",
+            "items::next",
+            "items::item",
+            "items::find",
+            "items::change",
+            "permits",
+            "explain",
+        ],
+    ),
     ("Events of items", &["events"]),
     ("Groups", &["groups"]),
     ("Rules", &["rules"]),

@@ -1,9 +1,11 @@
 //! `windlass cron`: items that appear on a schedule.
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use windlass_api::crons::{
-    CreateCronRequest, Cron, CronInfoRequest, CronItem, DeleteCronRequest, ListCronsReply, ListCronsRequest,
-    PauseCronRequest, ResumeCronRequest, TriggerCronRequest, UpdateCronRequest,
+    CreateCronRequest, Cron, CronInfoRequest, CronItem, DeleteCronRequest, LastItem, ListCronsReply,
+    ListCronsRequest, PauseCronRequest, ResumeCronRequest, TriggerCronRequest, UpdateCronRequest,
 };
 use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
@@ -39,6 +41,8 @@ Examples:
     Create(Create),
     /// List the crons of all queues
     #[command(after_help = "\
+Times are by the clocks of each cron.
+
 Example:
   windlass cron list")]
     List,
@@ -277,23 +281,50 @@ fn table(crons: &[Cron], now: Time) -> String {
     if crons.is_empty() {
         return String::new();
     }
-    let columns = ["CRON", "QUEUE", "SCHEDULE", "TIMEZONE", "NEXT", "LAST"];
+    let columns = ["CRON", "QUEUE", "SCHEDULE", "TIMEZONE", "NEXT", "LAST", "LAST ITEM"];
     let mut table = Table::new(&columns.map(|name| (name, Left)));
     for cron in crons {
-        let next = if cron.paused { "paused".into() } else { at(cron.next_at, now) };
+        let at = |time| Zone::of(cron).moment(time, now);
+        let next = if cron.paused { "paused".into() } else { at(cron.next_at) };
         let (name, queue) = (cron.cron.clone(), cron.queue.clone());
         let (schedule, timezone) = (cron.schedule.clone(), cron.timezone.clone());
-        table.row([name, queue, schedule, timezone, next, at(cron.last_at, now)]);
+        table.row([name, queue, schedule, timezone, next, at(cron.last_at), last_item(cron)]);
     }
     table.show()
 }
 
-fn at(time: Option<Time>, now: Time) -> String {
-    time.map_or_else(|| "-".into(), |time| relative(time, now))
+/// The clocks that a cron goes by.
+struct Zone(TimeZone);
+
+impl Zone {
+    /// UTC for a zone that is not known here: the server may know newer ones.
+    fn of(cron: &Cron) -> Self {
+        Self(TimeZoneDatabase::bundled().get(&cron.timezone).unwrap_or(TimeZone::UTC))
+    }
+
+    /// `2026-01-31 02:30:00 CET (in 5m)`.
+    fn moment(&self, time: Option<Time>, now: Time) -> String {
+        let Some(time) = time else { return "-".into() };
+        match Timestamp::from_microsecond(time.as_micros()) {
+            Ok(at) => {
+                let local = at.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M:%S %Z");
+                format!("{local} ({})", relative(time, now))
+            }
+            // Beyond the years that are counted here.
+            Err(_) => moment(time, now),
+        }
+    }
+}
+
+fn last_item(cron: &Cron) -> String {
+    let Some(LastItem { id, state }) = &cron.last_item else { return "-".into() };
+    let state = state.as_ref().map(|state| format!(", {state}")).unwrap_or_default();
+    format!("{id}{state}")
 }
 
 fn shown(cron: &Cron, now: Time) -> String {
-    let item = &cron.item;
+    let (item, zone) = (&cron.item, Zone::of(cron));
+    let at = |time| zone.moment(time, now);
     let payload = payload_shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref());
     let mut known = vec![
         ("cron", cron.cron.clone()),
@@ -309,15 +340,16 @@ fn shown(cron: &Cron, now: Time) -> String {
         ("catch-up", cron.catch_up.clone()),
         ("overlap", cron.overlap.clone()),
         ("paused", if cron.paused { "yes".into() } else { "no".into() }),
-        ("created", moment(cron.created_at, now)),
-        ("last", cron.last_at.map_or_else(|| "-".into(), |at| moment(at, now))),
+        ("created", at(Some(cron.created_at))),
+        ("last", at(cron.last_at)),
+        ("last item", last_item(cron)),
     ]);
     if cron.next_times.is_empty() {
-        known.push(("next", cron.next_at.map_or_else(|| "-".into(), |at| moment(at, now))));
+        known.push(("next", at(cron.next_at)));
     }
-    known.extend(cron.next_times.iter().enumerate().map(|(index, at)| {
+    known.extend(cron.next_times.iter().enumerate().map(|(index, time)| {
         let name = if index == 0 { "next" } else { "" };
-        (name, moment(*at, now))
+        (name, at(Some(*time)))
     }));
     facts(&known)
 }

@@ -3,22 +3,24 @@
 use clap::{Args, Subcommand};
 use windlass_api::explain::ExplainItemRequest;
 use windlass_api::items::{
-    CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin, WaitItemRequest,
+    Attempt, CancelItemRequest, GetItemRequest, Item, ItemReply, Origin, WaitItemRequest,
 };
 use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
 use super::emit::{Emit, Resume, Suspend};
+use super::items::shown::error_of;
+use super::update::{Rerun, Update, run_now};
 use super::watch::Watch;
 use crate::exit::{Exit, Failure};
-use crate::human::{count, counted, moment};
+use crate::human::{count, counted, moment, relative};
 use crate::output::Output;
 use crate::payload;
 use crate::remote::Remote;
 use crate::table::facts;
 use crate::values::When;
 
-/// Show, watch, explain, wait for, answer or cancel an item
+/// Show, watch, explain, wait for, answer, change, rerun or cancel an item
 #[derive(Debug, Args)]
 pub(crate) struct ItemCommand {
     #[command(subcommand)]
@@ -32,18 +34,31 @@ enum Verb {
 Examples:
   windlass item get 00000000-0000-8080-8000-000000000001
   windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state
-  windlass item get --queue reports --address 2026-q1")]
-    Get(Name),
+  windlass item get --queue reports --address 2026-q1
+  windlass item get 00000000-0000-8080-8000-000000000001 --follow")]
+    Get {
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        follow: Follow,
+    },
     /// Wait until an item has ended, and show it
     #[command(after_help = "\
-Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over.
+Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over. With --exit-status it \
+ends with 0 only if the item was completed, and with 1 if the item failed, was cancelled or expired, or had not ended when the \
+time was over.
 
 Examples:
   windlass item wait 00000000-0000-8080-8000-000000000001
-  windlass item wait --queue reports --address 2026-q1 --timeout 15m --json | jq .item.result")]
+  windlass item wait --queue reports --address 2026-q1 --timeout 15m --json | jq .item.result
+  windlass item wait 00000000-0000-8080-8000-000000000001 --exit-status && echo 'it is done'")]
     Wait {
         #[command(flatten)]
         name: Name,
+        #[command(flatten)]
+        follow: Follow,
+        #[command(flatten)]
+        status: ExitStatus,
         /// How long to wait, at most 15m; 0s answers at once
         #[arg(long, value_name = "DURATION", default_value = "30s")]
         timeout: Span,
@@ -66,13 +81,38 @@ Examples:
     #[command(after_help = "\
 Each event is a line: when, its number, its type, its payload. On a terminal, events of the type `progress` with a payload \
 like {\"done\": 3, \"total\": 10} move a bar instead. With --json each frame of the stream is a document on its own line. A \
-connection that is lost is made again, and nothing is missed. Ends with 0 once the item has ended, however it did.
+connection that is lost is made again, and nothing is missed. At the end the result or the error is shown. Ends with 0 once \
+the item has ended, however it did; with --exit-status it ends with 0 only if the item was completed, and with 1 if the item \
+failed, was cancelled or expired, or if nothing of it is kept that would tell.
 
 Examples:
   windlass item watch 00000000-0000-8080-8000-000000000001
   windlass item watch --queue reports --address 2026-q1
   windlass item watch 00000000-0000-8080-8000-000000000001 --after 0 --json | jq .data.json")]
     Watch(Watch),
+    /// Change an item that is not leased and has not ended
+    #[command(after_help = "\
+Only what is named changes: all of it, or nothing. Headers are replaced as a whole.
+
+Examples:
+  windlass item update 00000000-0000-8080-8000-000000000001 --priority 0
+  windlass item update --queue reports --address 2026-q1 --payload '{\"quarter\": 1}' --max-attempts 5
+  windlass item update 00000000-0000-8080-8000-000000000001 --delay 1h --reference ''")]
+    Update(Update),
+    /// Have a scheduled item run now
+    #[command(after_help = "\
+Example:
+  windlass item run-now 00000000-0000-8080-8000-000000000001")]
+    RunNow(Name),
+    /// Produce an item that has ended anew
+    #[command(after_help = "\
+Its payload must be kept: `windlass queue update --retain-payload` says whose is. The id of the new item is printed; the old \
+one stays as it ended, and leads to the new one.
+
+Examples:
+  windlass item rerun 00000000-0000-8080-8000-000000000001
+  windlass item rerun --queue reports --address 2026-q1 --delay 10m")]
+    Rerun(Rerun),
     /// Append an event to the stream of an item that is leased
     #[command(after_help = "\
 Examples:
@@ -108,13 +148,45 @@ pub(super) struct Name {
     pub(super) address: Option<String>,
 }
 
+/// Of an item that was moved or rerun: what became of it.
+#[derive(Debug, Args)]
+pub(super) struct Follow {
+    /// Go on to the latest item that this one was moved to, sent back to or rerun as
+    #[arg(long)]
+    pub(super) follow: bool,
+}
+
+/// What the exit code of a command that waits says.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ExitStatus {
+    /// End with 0 only if the item was completed, and with 1 otherwise
+    #[arg(long)]
+    exit_status: bool,
+}
+
+impl ExitStatus {
+    /// How the program ends when the item has ended in this state, or in one that is not known any more.
+    pub(super) fn of(self, state: Option<&str>) -> Exit {
+        if !self.exit_status || state == Some("completed") { Exit::Done } else { Exit::Refused }
+    }
+
+    pub(super) fn is_asked(self) -> bool {
+        self.exit_status
+    }
+}
+
 impl ItemCommand {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let reply: ItemReply = match self.verb {
-            Verb::Get(Name { id, queue, address }) => {
-                remote.call(&GetItemRequest { id, queue, address }).await?
+            Verb::Get { name: Name { id, queue, address }, follow: Follow { follow } } => {
+                remote.call(&GetItemRequest { id, queue, address, follow }).await?
             }
-            Verb::Wait { name, timeout } => return wait(name, timeout, remote, out).await,
+            Verb::Wait { name, follow, status, timeout } => {
+                return wait(name, follow, status, timeout, remote, out).await;
+            }
+            Verb::Update(update) => update.run(remote).await?,
+            Verb::RunNow(name) => run_now(name, remote).await?,
+            Verb::Rerun(rerun) => return rerun.run(remote, out).await,
             Verb::Watch(watch) => return watch.run(remote, out).await,
             Verb::Emit(emit) => return emit.run(remote, out).await,
             Verb::Suspend(suspend) => return suspend.run(remote, out).await,
@@ -129,14 +201,20 @@ impl ItemCommand {
     }
 }
 
-async fn wait(name: Name, timeout: Span, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-    let Name { id, queue, address } = name;
-    let request = WaitItemRequest { id, queue, address, request_timeout: Some(timeout) };
+async fn wait(
+    Name { id, queue, address }: Name,
+    Follow { follow }: Follow,
+    status: ExitStatus,
+    timeout: Span,
+    remote: &Remote,
+    out: Output,
+) -> Result<Exit, Failure> {
+    let request = WaitItemRequest { id, queue, address, request_timeout: Some(timeout), follow };
     let reply = remote.call(&request).await?;
     out.reply(&reply, |now| shown(&reply.item, now))?;
     // Only what has ended has a time of its end.
     if reply.item.finished_at.is_some() {
-        return Ok(Exit::Done);
+        return Ok(status.of(Some(&reply.item.state)));
     }
     out.talk(&format!("{} has not ended within {timeout}", reply.item.id));
     Ok(Exit::Refused)
@@ -170,10 +248,14 @@ fn shown(item: &Item, now: Time) -> String {
         ("priority", item.priority.to_string()),
         ("attempts", attempts),
         ("created", moment(item.created_at, now)),
+        ("changed", moment(item.changed_at, now)),
     ];
     known.extend(of_its_state(item, now));
     known.extend(if_there(item));
+    known.extend(item.scheduled_at.map(|at| ("scheduled for", moment(at, now))));
     known.extend(item.origin.as_ref().map(|origin| of_its_origin(origin, now)).unwrap_or_default());
+    let attempts = item.attempt_log.iter().flat_map(|log| &log.attempts);
+    known.extend(attempts.map(|attempt| ("attempt", of_attempt(attempt, now))));
     known
         .push(("payload", payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref())));
     facts(&known)
@@ -181,12 +263,14 @@ fn shown(item: &Item, now: Time) -> String {
 
 fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
     let at = |name, time: Option<Time>| time.map(|time| (name, moment(time, now)));
-    let cancel = item.cancel_requested == Some(true);
+    let (is_leased, cancel) = (item.permit.is_some(), item.cancel_requested == Some(true));
     let facts = [
         at("due", item.enqueue_at),
         item.permit.map(|permit| ("permit", permit.to_string())),
-        item.client_id.clone().map(|client_id| ("leased by", client_id)),
-        at("leased", item.leased_at),
+        item.client_id
+            .clone()
+            .map(|client_id| (if is_leased { "leased by" } else { "last leased by" }, client_id)),
+        if is_leased { at("leased", item.leased_at) } else { at("last leased", item.started_at) },
         at("lease ends", item.lease_deadline),
         cancel.then(|| ("cancel", "requested".into())),
         item.reason.clone().map(|reason| ("reason", reason)),
@@ -209,8 +293,10 @@ fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
     facts.extend((item.event_count > 0).then(|| ("events", count(item.event_count))));
+    facts.extend(item.cron.clone().map(|cron| ("cron", cron)));
     facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));
     facts.extend(item.result.as_ref().map(|result| ("result", payload_of(result))));
+    facts.extend(item.moved_to.as_ref().map(|to| ("went on as", format!("{}, {}", to.queue, to.id))));
     facts
 }
 
@@ -227,11 +313,13 @@ fn of_its_origin(origin: &Origin, now: Time) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn error_of(error: &ItemError) -> String {
-    let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-    format!("{code}{}", error.message)
+/// `1, expired 5m ago, worker-1`.
+fn of_attempt(attempt: &Attempt, now: Time) -> String {
+    let Attempt { attempt, client_id, leased_at: _, ended_at, outcome, error } = attempt;
+    let error = error.as_ref().map(|error| format!(", {}", error_of(error))).unwrap_or_default();
+    format!("{attempt}, {outcome} {}, {client_id}{error}", relative(*ended_at, now))
 }
 
-fn payload_of(payload: &Payload) -> String {
+pub(super) fn payload_of(payload: &Payload) -> String {
     payload::shown(payload.json.as_deref(), payload.utf8.as_deref(), payload.bytes.as_deref())
 }

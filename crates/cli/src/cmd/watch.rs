@@ -6,12 +6,13 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use windlass_api::events::{EventFrame, SnapshotFrame};
+use windlass_api::events::{EndFrame, EventFrame, SnapshotFrame};
 use windlass_api::items::GetItemRequest;
 use windlass_api::{Code, Time};
 use windlass_client::{ClientError, Frame, PayloadExt};
 
-use super::item::Name;
+use super::item::{ExitStatus, Follow, Name, payload_of};
+use super::items::shown::error_of;
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, excerpt};
 use crate::output::Output;
@@ -25,6 +26,10 @@ const PROGRESS: &str = "progress";
 pub(crate) struct Watch {
     #[command(flatten)]
     name: Name,
+    #[command(flatten)]
+    follow: Follow,
+    #[command(flatten)]
+    status: ExitStatus,
     /// Begin after this event instead of now; 0 shows all that are kept
     #[arg(long, value_name = "N")]
     after: Option<u64>,
@@ -33,10 +38,10 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         // Whoever names a server or an item that is not there hears of it; one that was there is waited for.
-        let Name { id, queue, address } = self.name;
-        let found = remote.patient().call(&GetItemRequest { id, queue, address }).await;
+        let (Name { id, queue, address }, Follow { follow }) = (self.name, self.follow);
+        let found = remote.patient().call(&GetItemRequest { id, queue, address, follow }).await;
         let item = found.map_err(remote::not_read)?.item;
-        watch(item.id, self.after, remote, out).await
+        watch(item.id, self.after, self.status, remote, out).await
     }
 }
 
@@ -45,14 +50,20 @@ impl Watch {
 pub(crate) async fn watch(
     id: String,
     after: Option<u64>,
+    status: ExitStatus,
     remote: &Remote,
     out: Output,
 ) -> Result<Exit, Failure> {
     let events = remote.watching().events(&id);
     let mut events = if let Some(after) = after { events.after(after) } else { events };
     let mut view = View { out, bar: None, lost: false };
+    let mut last_state = None;
     while let Some(frame) = events.next().await {
         match frame {
+            Ok(Frame::End(end)) => {
+                last_state = Some(end.state.clone());
+                view.show(Frame::End(end))?;
+            }
             Ok(frame) => view.show(frame)?,
             Err(error) if error.may_pass() => view.lost(&error),
             // It ended while there was no connection, with nothing to show.
@@ -62,8 +73,11 @@ pub(crate) async fn watch(
             Err(error) => return Err(remote::not_read(error)),
         }
     }
+    if last_state.is_some() && !out.json() {
+        view.outcome(&id, remote).await?;
+    }
     view.close();
-    Ok(Exit::Done)
+    Ok(status.of(last_state.as_deref()))
 }
 
 struct View {
@@ -96,7 +110,25 @@ impl View {
                 self.line(&line(None, None, "gap", &what))
             }
             // Its state was told before.
-            Frame::End(_) => Ok(()),
+            Frame::End(EndFrame { moved_to: None, .. }) => Ok(()),
+            Frame::End(EndFrame { moved_to: Some(to), .. }) => {
+                self.line(&line(None, None, "went on as", &format!("{}, {}", to.queue, to.id)))
+            }
+        }
+    }
+
+    /// What came out of the item, if that is kept.
+    async fn outcome(&self, id: &str, remote: &Remote) -> Result<(), Failure> {
+        // Of most items that have nothing to show nothing is kept.
+        let Ok(item) = remote.client().item(id).await else { return Ok(()) };
+        if let Some(result) = &item.result {
+            self.line(&line(None, None, "result", &payload_of(result)))?;
+        }
+        match &item.error {
+            Some(error) if item.state != "completed" => {
+                self.line(&line(None, None, "error", &error_of(error)))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use windlass_api::events::{EndFrame, EventFrame, GapFrame, SnapshotFrame, StateFrame};
 
-use super::Frame;
 use super::sse::{Parser, Raw};
+use super::{Frame, Subscription};
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::retries::{Retries, asked_pause, may_pass_some_day};
@@ -22,9 +22,8 @@ const FINAL: &str = "final";
 
 pub(super) struct Feed {
     client: Client,
-    id: String,
-    /// The last event that was told, or is not to be.
-    after: Option<u64>,
+    /// The next one, if this one breaks.
+    subscription: Subscription,
     /// A final state comes again if the connection was cut between it and the end.
     last_state: Option<StateFrame>,
     open: Option<Open>,
@@ -50,9 +49,9 @@ struct Trouble {
 }
 
 impl Feed {
-    pub(super) fn new(client: Client, id: String, after: Option<u64>) -> Self {
+    pub(super) fn new(client: Client, subscription: Subscription) -> Self {
         let trouble = Trouble::default();
-        Self { client, id, after, last_state: None, open: None, trouble, over: false }
+        Self { client, subscription, last_state: None, open: None, trouble, over: false }
     }
 
     pub(super) async fn next(&mut self) -> Option<Result<Frame, ClientError>> {
@@ -78,7 +77,12 @@ impl Feed {
     async fn read(&mut self) -> Result<Option<Frame>, ClientError> {
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(Open::new(self.client.subscribe(&self.id, self.after).await?)),
+            None => {
+                let body = self.client.subscribe(&self.subscription).await?;
+                // `after` beside `follow` is taken only if nothing was moved: this item is the latest, and is stayed with.
+                self.subscription.follow &= self.subscription.after.is_none();
+                self.open.insert(Open::new(body))
+            }
         };
         let raw = open.next().await.map_err(|reason| lost(&self.client, reason))?;
         let frame = self.understood(&raw)?;
@@ -103,7 +107,10 @@ impl Feed {
                 let last_seq = raw.id.as_deref().and_then(|id| id.parse().ok());
                 let last_seq =
                     last_seq.ok_or_else(|| strange("a snapshot without the number of an event"))?;
-                self.after = Some(last_seq);
+                if std::mem::take(&mut self.subscription.follow) {
+                    self.subscription.id.clone_from(&item.id);
+                }
+                self.subscription.after = Some(last_seq);
                 Ok(Some(Frame::Snapshot { item: Box::new(item), last_seq }))
             }
             "state" => {
@@ -113,7 +120,7 @@ impl Feed {
             }
             "gap" => {
                 let gap: GapFrame = parsed(raw)?;
-                self.after = Some(gap.to);
+                self.subscription.after = Some(gap.to);
                 Ok(Some(Frame::Gap(gap)))
             }
             "end" => {
@@ -129,14 +136,14 @@ impl Feed {
     }
 
     fn event(&mut self, event: EventFrame) -> Result<Option<Frame>, ClientError> {
-        match self.after {
+        match self.subscription.after {
             Some(after) if event.seq <= after => return Ok(None),
             Some(after) if event.seq > after + 1 => {
                 return Err(strange(&format!("event {} after event {after}", event.seq)));
             }
             Some(_) | None => {}
         }
-        self.after = Some(event.seq);
+        self.subscription.after = Some(event.seq);
         Ok(Some(Frame::Event(event)))
     }
 }

@@ -45,8 +45,18 @@ pub enum Frame {
 /// `not_found` after other frames is no mistake: while there was no connection the item has ended, and nothing of it is kept.
 pub struct Events {
     client: Client,
-    id: String,
+    subscription: Subscription,
     state: State,
+}
+
+/// What a subscription asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Subscription {
+    pub(crate) id: String,
+    /// The last event that was told, or is not to be.
+    pub(crate) after: Option<u64>,
+    /// To the latest item of the chain along `moved_to`.
+    pub(crate) follow: bool,
 }
 
 type Told = Option<Result<Frame, ClientError>>;
@@ -76,19 +86,28 @@ impl Client {
     /// # }
     /// ```
     pub fn events(&self, id: impl Into<String>) -> Events {
-        Events::new(self.clone(), id.into(), None)
+        Events::new(self.clone(), Subscription { id: id.into(), after: None, follow: false })
     }
 }
 
 impl Events {
-    fn new(client: Client, id: String, after: Option<u64>) -> Self {
-        let feed = Feed::new(client.clone(), id.clone(), after);
-        Self { client, id, state: State::Idle(Box::new(feed)) }
+    fn new(client: Client, subscription: Subscription) -> Self {
+        let feed = Feed::new(client.clone(), subscription.clone());
+        Self { client, subscription, state: State::Idle(Box::new(feed)) }
     }
 
     /// Begins after that event instead of now; with 0 it is the whole stream.
     pub fn after(self, seq: u64) -> Self {
-        Self::new(self.client, self.id, Some(seq))
+        let subscription = Subscription { after: Some(seq), ..self.subscription };
+        Self::new(self.client, subscription)
+    }
+
+    /// Watches the latest item of the chain along `moved_to` instead, as it is when the stream begins, and stays with it. Refused
+    /// beside [`Events::after`] if the item was moved: the numbers are those of its own events.
+    #[must_use]
+    pub fn follow(self) -> Self {
+        let subscription = Subscription { follow: true, ..self.subscription };
+        Self::new(self.client, subscription)
     }
 
     /// The next frame; none when it is over. May be dropped and asked again.
@@ -125,6 +144,6 @@ impl Stream for Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Events").field("subscription", &self.subscription).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use windlass_client::api::crons::{CreateCronRequest, CronItem, UpdateCronRequest};
 use windlass_client::api::events::EmitRequest;
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
-use windlass_client::api::items::{Held, Item, LeasedItem, NextLease, NextRequest};
+use windlass_client::api::items::{
+    ChangeItemsRequest, FindItemsReply, FindItemsRequest, Headers, Held, Item, ItemFilter, LeasedItem,
+    NextLease, NextRequest, States, UpdateItemRequest,
+};
 use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
@@ -14,7 +17,7 @@ use windlass_client::api::queues::{
 use windlass_client::api::storage::ImportItem;
 use windlass_client::{
     Answered, Client, ClientError, CloseMode, Commit, Lease, LeasedItemExt, Page, PayloadError, PayloadExt,
-    Readiness, new_event, new_item,
+    QueueOrder, Readiness, new_event, new_item,
 };
 
 use crate::script::{Act, Answer, Server};
@@ -155,7 +158,8 @@ async fn an_address_stands_for_an_item_and_a_key_for_a_call() -> Result<(), Clie
     reports.produce_once("order 7", [new_item(&"hello")?]).await?;
     let at = json!({"queue": "reports", "address": "2026-q1"});
     let once = json!({"queue": "reports", "idempotency_key": "order 7", "items": [{"json": "hello"}]});
-    let expected = [("item.get", at.clone()), ("item.cancel", at), ("queue.produce", once)];
+    let get = json!({"queue": "reports", "address": "2026-q1", "follow": false});
+    let expected = [("item.get", get), ("item.cancel", at), ("queue.produce", once)];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())
 }
@@ -200,7 +204,7 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
     emails.items(&Page { limit: Some(5), ..Page::of(3) }).await?;
     emails.scheduled(&Page { after: Some("i".to_owned()), ..Page::of(3) }).await?;
     let listed = Item { id: "i".to_owned(), utf8: Some("hello".to_owned()), ..Item::default() };
-    emails.import([ImportItem { id: None, created_at: None, ..listed.into() }]).await?;
+    emails.import([ImportItem { id: None, created_at: None, changed_at: None, ..listed.into() }]).await?;
     emails.delete_items(["i"]).await?;
     emails.reload().await?;
     emails.permits(None).await?;
@@ -219,6 +223,108 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
         ("queue.permits", json!({"queue": "emails"})),
         ("queue.permits", json!({"queue": "emails", "pivot": "i"})),
         ("queue.revoke", json!({"queue": "emails", "items": [{"id": "i", "permit": 5}]})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_item_is_updated_rerun_and_followed_by_its_id_or_its_address() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 7]).await;
+    let emails = client.queue("emails");
+    let headers = Some(Headers::default());
+    client.update_item(UpdateItemRequest { headers, ..UpdateItemRequest::of("i") }).await?;
+    client.rerun("i", None).await?;
+    emails.rerun_at("welcome/ada", Some(Duration::from_secs(60))).await?;
+    client.latest_item("i").await?;
+    client.wait_for_latest("i", Some(Duration::from_secs(90))).await?;
+    emails.latest_at("welcome/ada").await?;
+    emails.wait_for_latest_at("welcome/ada", None).await?;
+    let at = |more: Value| {
+        let mut named = json!({"queue": "emails", "address": "welcome/ada"});
+        named.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        named
+    };
+    let expected = [
+        ("item.update", json!({"id": "i", "headers": {}})),
+        ("item.rerun", json!({"id": "i"})),
+        ("item.rerun", at(json!({"delay": "1m"}))),
+        ("item.get", json!({"id": "i", "follow": true})),
+        ("item.wait", json!({"id": "i", "request_timeout": "1m30s", "follow": true})),
+        ("item.get", at(json!({"follow": true}))),
+        ("item.wait", at(json!({"follow": true}))),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_found_is_followed_to_its_end_over_empty_pages_and_failures() -> Result<(), ClientError> {
+    let page = |ids: &[&str], pivot: Option<&str>| {
+        let items: Vec<_> = ids.iter().map(|id| json!({"id": id})).collect();
+        let mut page = json!({"items": items, "scanned": 10_000});
+        page.as_object_mut().unwrap().extend(pivot.map(|pivot| ("pivot".to_owned(), json!(pivot))));
+        Act::Answer(Answer::json(200, &page.to_string()))
+    };
+    let refusal = json!({"error": {"code": "not_found", "message": "no"}}).to_string();
+    let refused = Act::Answer(Answer::json(404, &refusal));
+    let script = [page(&["a", "b"], Some("p1")), page(&[], Some("p2")), refused, page(&["c"], None)];
+    let (server, client) = with_json(script).await;
+    let states = Some(States { states: vec!["failed".to_owned()] });
+    let mut found = client.queue("emails").find(FindItemsRequest { states, ..FindItemsRequest::default() });
+    let mut told = Vec::new();
+    while let Some(page) = found.next().await {
+        let ids = |page: FindItemsReply| page.items.into_iter().map(|item| item.id).collect::<String>();
+        told.push(page.map_or_else(|error| error.code().unwrap().to_string(), ids));
+    }
+    assert_eq!(told, ["ab", "", "not_found", "c"]);
+    assert!(found.next().await.is_none());
+    let request = |pivot: Option<&str>| {
+        let mut request =
+            json!({"queue": "emails", "states": ["failed"], "payloads": false, "partial": false});
+        request.as_object_mut().unwrap().extend(pivot.map(|pivot| ("pivot".to_owned(), json!(pivot))));
+        ("items.find".to_owned(), request)
+    };
+    assert_eq!(asked(&server), [None, Some("p1"), Some("p2"), Some("p2")].map(request));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_goes_on_until_there_is_no_pivot() -> Result<(), ClientError> {
+    let page = |pivot: Value| Act::Answer(Answer::json(200, &pivot.to_string()));
+    let more = json!({"matched": 3, "changed": 2, "pivot": "p"});
+    let (server, client) = with_json([page(more), page(json!({"matched": 1, "changed": 1}))]).await;
+    let filter = Some(ItemFilter { error_code: Some("late".to_owned()), ..ItemFilter::default() });
+    let rerun = ChangeItemsRequest { filter, action: "rerun".to_owned(), ..ChangeItemsRequest::default() };
+    let mut changes = client.queue("emails").change(rerun);
+    let mut changed = 0;
+    while let Some(page) = changes.next().await {
+        changed += page?.changed;
+    }
+    assert_eq!(changed, 3);
+    let filter = json!({"error_code": "late"});
+    let first = json!({"queue": "emails", "filter": filter, "action": "rerun", "dry_run": false});
+    let second =
+        json!({"queue": "emails", "filter": filter, "action": "rerun", "dry_run": false, "pivot": "p"});
+    assert_eq!(asked(&server), [first, second].map(|body| ("items.change".to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_of_a_dashboard_ask_for_what_it_shows() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 5]).await;
+    client.queues_first(QueueOrder::Oldest, 10).await?;
+    client.history(None, None).await?;
+    client.queue("emails").history(Some(Duration::from_secs(7200))).await?;
+    client.queue("emails").errors().await?;
+    let states = Some(States { states: vec!["failed".to_owned()] });
+    client.find_in_all_queues(FindItemsRequest { states, ..FindItemsRequest::default() }).await?;
+    let expected = [
+        ("queues.list", json!({"order": "oldest", "limit": 10, "counts": false, "meta": false})),
+        ("queues.history", json!({})),
+        ("queues.history", json!({"queues": ["emails"], "span": "2h"})),
+        ("items.errors", json!({"queue": "emails"})),
+        ("items.find", json!({"states": ["failed"], "payloads": false, "partial": false})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())
@@ -258,9 +364,9 @@ async fn items_and_backups_are_asked_for_by_name() -> Result<(), ClientError> {
     client.backup(Some("tuesday")).await?;
     client.backup(None).await?;
     let expected = [
-        ("item.get", json!({"id": "i"})),
-        ("item.wait", json!({"id": "i", "request_timeout": "1m30s"})),
-        ("item.wait", json!({"id": "i"})),
+        ("item.get", json!({"id": "i", "follow": false})),
+        ("item.wait", json!({"id": "i", "request_timeout": "1m30s", "follow": false})),
+        ("item.wait", json!({"id": "i", "follow": false})),
         ("item.cancel", json!({"id": "i"})),
         ("server.backup", json!({"backup": "tuesday"})),
         ("server.backup", json!({})),

@@ -224,3 +224,44 @@ async fn who_asks_again_after_a_trouble_of_the_moment_goes_on_where_it_was() {
     let trouble = "may pass: true";
     assert_eq!(told, ["event 1", trouble, trouble, trouble, "event 2", "completed", "end final"]);
 }
+
+/// A stream whose snapshot is of another item, which was found along `moved_to`.
+fn moved(last_seq: u64) -> (Option<u64>, &'static str, serde_json::Value) {
+    (Some(last_seq), "snapshot", json!({"item": {"id": "j"}}))
+}
+
+#[tokio::test]
+async fn a_follower_stays_with_the_item_that_it_was_led_to() {
+    let server = Server::start([
+        Act::Cut,
+        stream(&[moved(3), event(4)]),
+        stream(&[event(5), completed(), end("final")]),
+    ])
+    .await;
+    let mut events = impatient(&server).events("i").follow();
+    let mut told = Vec::new();
+    while let Some(frame) = next(&mut events).await {
+        told.push(words(frame.unwrap()));
+    }
+    assert_eq!(told, ["snapshot 3", "event 4", "event 5", "completed", "end final"]);
+    let asked: Vec<String> = server.seen().into_iter().map(|seen| seen.line).collect();
+    let expected = ["id=i&follow=true", "id=i&follow=true", "id=j&after=4"];
+    assert_eq!(asked, expected.map(|query| format!("get /v1/item.events?{query} http/1.1")));
+}
+
+#[tokio::test]
+async fn a_follower_from_a_number_on_comes_back_without_following() {
+    let moved_to = json!({"reason": "final", "state": "failed", "moved_to": {"queue": "dead", "id": "j"}});
+    let server =
+        Server::start([stream(&[event(1)]), stream(&[event(2), completed(), (None, "end", moved_to)])]).await;
+    let mut events = impatient(&server).events("i").after(0).follow();
+    let mut last = None;
+    while let Some(frame) = next(&mut events).await {
+        last = Some(frame.unwrap());
+    }
+    let Some(Frame::End(end)) = last else { panic!("the end is told last: {last:?}") };
+    assert_eq!(end.moved_to.map(|to| to.id).as_deref(), Some("j"));
+    let asked: Vec<String> = server.seen().into_iter().map(|seen| seen.line).collect();
+    let expected = ["id=i&after=0&follow=true", "id=i&after=1"];
+    assert_eq!(asked, expected.map(|query| format!("get /v1/item.events?{query} http/1.1")));
+}

@@ -1,14 +1,26 @@
-//! Calls about one item: finding it, showing it, cancelling it.
+//! Calls about one item: showing it, where it went on, running it again, cancelling it.
 
 use std::sync::Arc;
 
+use windlass_core::attempt::Attempt;
 use windlass_core::id::ItemId;
+use windlass_core::item::Item;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
+use windlass_core::time::Span;
 
+use super::{REROUTES_MAX, unsettled};
 use crate::Engine;
 use crate::commit::Committed;
 use crate::error::EngineError;
+use crate::queue::ProducedItem;
 use crate::view::{self, ItemView};
+
+/// One item of a chain of moves.
+struct Link {
+    moved_to: Option<ItemId>,
+    is_dead_letter: bool,
+}
 
 impl Engine {
     /// The item that an address speaks of: the one that holds it now, else the latest that did and is still kept.
@@ -24,6 +36,61 @@ impl Engine {
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         let _call = self.host.enter()?;
         view::get(&self.home_of(id)?, &*self.store, id).await
+    }
+
+    /// The item with its attempt log.
+    pub async fn get_with_attempts(&self, id: ItemId) -> Result<(ItemView, Vec<Attempt>), EngineError> {
+        let view = self.get(id).await?;
+        let attempts = view::attempt_log(&*self.store, &view).await?;
+        Ok((view, attempts))
+    }
+
+    /// The latest item of the chain that begins with an item: along `moved_to`, but passing over dead letters. Where a dead letter
+    /// is the last, the item that died is the answer; where the next is gone, the last one that is there.
+    pub async fn follow(&self, id: ItemId) -> Result<ItemId, EngineError> {
+        let _call = self.host.enter()?;
+        let (mut answer, mut at) = (id, id);
+        let mut next = self.next_of(id).await?.ok_or(EngineError::Refused(Refusal::NotFound))?;
+        // Each item was made after the one before, so this ends.
+        while let Some(id) = next.moved_to.filter(|id| *id != at) {
+            let Some(found) = self.next_of(id).await? else { break };
+            if !found.is_dead_letter {
+                answer = id;
+            }
+            (at, next) = (id, found);
+        }
+        Ok(answer)
+    }
+
+    /// Unset if the item is gone.
+    async fn next_of(&self, id: ItemId) -> Result<Option<Link>, EngineError> {
+        let Ok(home) = self.home_of(id) else { return Ok(None) };
+        let link = |item: Item| {
+            let extras = item.extras.as_deref();
+            let origin = extras.and_then(|extras| extras.origin.as_ref());
+            Link {
+                moved_to: extras.and_then(|extras| extras.moved_to.as_ref()).map(|moved_to| moved_to.id),
+                is_dead_letter: origin.is_some_and(|origin| origin.reason.is_death()),
+            }
+        };
+        home.partition.query(move |partition, _| partition.get(id.number).map(link)).await
+    }
+
+    /// Makes a final item anew, in its queue, with all that it had. The item stays as it ended, and tells the new one.
+    pub async fn rerun(
+        &self,
+        id: ItemId,
+        delay: Option<Span>,
+    ) -> Result<Committed<ProducedItem>, EngineError> {
+        let _call = self.host.enter()?;
+        self.memory.check()?;
+        for _ in 0..REROUTES_MAX {
+            match self.home_of(id)?.queue.rerun(id, delay).await {
+                Err(EngineError::Refused(Refusal::Moved)) => {}
+                done => return done,
+            }
+        }
+        Err(unsettled())
     }
 
     /// Tells the item as the cancel left it: cancelled, or still leased with the request noted, or as it ended before.

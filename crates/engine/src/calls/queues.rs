@@ -1,5 +1,7 @@
 //! Calls about queues: what there is, its settings and partitions, its numbers, and what is done to all items of one.
 
+use std::sync::Arc;
+
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::verbs::{Clear, CreateQueue, UpdateQueue};
@@ -7,7 +9,7 @@ use windlass_core::verbs::{Clear, CreateQueue, UpdateQueue};
 use crate::Engine;
 use crate::commit::Committed;
 use crate::error::EngineError;
-use crate::queue::{QueueOverview, QueueStats, Redrive};
+use crate::queue::{QueueOverview, QueueStats, Redrive, Redriven};
 
 impl Engine {
     pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
@@ -66,13 +68,22 @@ impl Engine {
     }
 
     /// Sends waiting items of a dead queue back to where they came from, or to the queue named, in the order in which
-    /// they wait, and tells how many. The items have left when this is answered, and arrive on their own.
-    pub async fn redrive(&self, queue: &QueueName, redrive: Redrive) -> Result<Committed<u64>, EngineError> {
+    /// they wait, and tells how many. The items have left when this is answered, and arrive on their own. An item gets the address
+    /// back that it had, and stays if that is taken.
+    pub async fn redrive(
+        &self,
+        queue: &QueueName,
+        redrive: Redrive,
+    ) -> Result<Committed<Redriven>, EngineError> {
         let _call = self.host.enter()?;
         if let Some(to) = &redrive.to {
             self.queue(to)?;
         }
         let queues = self.host.names_beside(queue);
-        self.queue(queue)?.redrive(redrive, queues).await
+        let find = |name: &Arc<str>| {
+            let namespace = Arc::clone(&queue.namespace);
+            self.host.queue(&QueueName { namespace, name: Arc::clone(name) })
+        };
+        self.queue(queue)?.redrive(redrive, queues, find).await
     }
 }

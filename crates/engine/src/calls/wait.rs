@@ -37,7 +37,7 @@ impl Engine {
             }
         }
         match told {
-            Some(Told::Ended(ended)) => Ok(self.ended(home, id, *ended, facts)),
+            Some(Told::Ended(ended)) => Ok(self.ended(home, id, *ended, facts).await),
             Some(Told::Closed(closed)) => Err(closed.error()),
             Some(Told::Look) | None => self.look(home, id, watching, facts).await,
         }
@@ -54,15 +54,20 @@ impl Engine {
         let seen = view::get(&home, &*self.store, id).await;
         match (seen, watching.told_so_far()) {
             (Ok(view), _) => Ok(view),
-            (Err(_gone), Some(Told::Ended(ended))) => Ok(self.ended(home, id, *ended, facts)),
+            (Err(_gone), Some(Told::Ended(ended))) => Ok(self.ended(home, id, *ended, facts).await),
             (Err(_gone), Some(Told::Closed(closed))) => Err(closed.error()),
             (Err(error), Some(Told::Look) | None) => Err(error),
         }
     }
 
-    fn ended(&self, home: Home, id: ItemId, ended: Ended, facts: Option<Bytes>) -> ItemView {
+    async fn ended(&self, home: Home, id: ItemId, ended: Ended, facts: Option<Bytes>) -> ItemView {
+        // Nothing of it is there if it was not kept.
+        let payload = match ended.item.keeps_payload() {
+            true => view::read(&*self.store, id).await.ok().and_then(|[payload, ..]| payload),
+            false => None,
+        };
         // With the settings that count now, unless the queue has gone since.
         let queue = self.host.home_of(id.partition).map_or(home.queue, |home| home.queue);
-        view::of(&queue.queue, id, ended.item, ended.member, [None, ended.result, facts])
+        view::of(&queue.queue, id, ended.item, ended.member, [payload, ended.result, facts])
     }
 }

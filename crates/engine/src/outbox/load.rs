@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::attempt;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::row::Part;
@@ -16,7 +17,7 @@ use crate::store::{Body, StoreError};
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Bodies that are read at once: their sizes are only known afterwards.
 const READ_SLICE: usize = 25;
-/// The bodies that go along.
+/// The bodies that go along, before those of the attempt log.
 const PARTS: [Part; 2] = [Part::Payload, Part::Facts];
 
 /// One batch of moves.
@@ -58,15 +59,20 @@ impl Carrier {
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
         let mut load: Option<Load> = None;
         for slice in departures.chunks(READ_SLICE) {
-            let parts = |departure: &Departure| PARTS.map(|part| (departure.body, part));
+            let parts = |departure: &Departure| -> Vec<(ItemNumber, Part)> {
+                let attempts = attempt::parts(departure.attempts_logged);
+                PARTS.into_iter().chain(attempts).map(|part| (departure.body, part)).collect()
+            };
             let bodies = self.store.read(self.source.id, slice.iter().flat_map(parts).collect()).await;
             let mut bodies = bodies.into_iter();
             for departure in slice {
-                let bodies = PARTS.map(|_| bodies.next().expect("a store answers for each body"));
+                let mut next = || bodies.next().expect("a store answers for each body");
+                let payload_and_facts = PARTS.map(|_| next());
+                let attempts = attempt::parts(departure.attempts_logged).map(|_| next()).collect();
                 let loaded = match load.take() {
                     // The first one goes however large it is: it was taken in once.
-                    None => Load::default().with(self.moved(departure, bodies)?),
-                    Some(load) => match self.moved(departure, bodies) {
+                    None => Load::default().with(self.moved(departure, payload_and_facts, attempts)?),
+                    Some(load) => match self.moved(departure, payload_and_facts, attempts) {
                         Ok(next) if load.bytes + next.bytes <= bytes_max => load.with(next),
                         Ok(_) | Err(_) => return Ok(Some(load)),
                     },
@@ -77,8 +83,13 @@ impl Carrier {
         Ok(load)
     }
 
-    /// A departure with its bodies. A lost payload stays behind: its item goes without.
-    fn moved(&self, departure: &Departure, bodies: [Body; PARTS.len()]) -> Result<Loaded, EngineError> {
+    /// A departure with its bodies. A lost payload stays behind: its item goes without. So do attempts.
+    fn moved(
+        &self,
+        departure: &Departure,
+        bodies: [Body; PARTS.len()],
+        attempts: Vec<Body>,
+    ) -> Result<Loaded, EngineError> {
         let unreadable = |error: StoreError| EngineError::not_applied(error.to_string());
         let [payload, facts] = bodies;
         let facts = facts.sound().map_err(unreadable)?;
@@ -90,9 +101,11 @@ impl Carrier {
             Body::Unreadable(error) => return Err(unreadable(error)),
         };
         let lost = damage.map(|damage| Lost { item: departure.body, damage });
-        let bytes = [&payload, &facts].into_iter().flatten().map(Bytes::len).sum();
+        let attempts = attempts.into_iter().filter_map(|attempt| attempt.sound().transpose());
+        let attempts: Vec<Bytes> = attempts.collect::<Result<_, _>>().map_err(unreadable)?;
+        let bytes = payload.iter().chain(&facts).chain(&attempts).map(Bytes::len).sum();
         let what = self.arriving(&departure.what);
-        let moved = Move { number: departure.number, what, body: payload, facts };
+        let moved = Move { number: departure.number, what, body: payload, facts, attempts };
         Ok(Loaded { moved, lost, bytes })
     }
 
@@ -118,6 +131,7 @@ impl Carrier {
             kind: Arc::clone(&item.kind),
             priority: item.priority,
             origin,
+            address: item.address_there.clone(),
             enqueue_at: item.enqueue_at,
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout,

@@ -204,6 +204,20 @@ impl QueueHandle {
         Ok(None)
     }
 
+    /// The item that holds an address, wherever it was made.
+    pub(super) async fn holder_of(&self, address: &Arc<str>) -> Result<Option<ItemId>, EngineError> {
+        let question = Question { addresses: vec![(0, Arc::clone(address))], ..Question::default() };
+        for former in self.former_homes(address) {
+            let Told { holders, .. } = told(self.ask_former_home(former, question.clone())).await?;
+            if let Some((_, number)) = holders.first() {
+                return Ok(Some(ItemId { partition: former, number: *number }));
+            }
+        }
+        let (home, address) = (self.home(address)?, Arc::clone(address));
+        let holder = home.query(move |partition, _| partition.holder(&address)).await?;
+        Ok(holder.map(|number| ItemId { partition: home.id, number }))
+    }
+
     /// Whether the home of its name has the group: then nobody else does, whether they can be asked or not.
     async fn is_at_home(&self, group: &Arc<str>) -> bool {
         let Ok(home) = self.home(group) else { return false };

@@ -1,12 +1,13 @@
 //! Waiting items sent back to where they came from, slice by slice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::limits::Invalid;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::verbs::{Redrive as Slice, RedriveCursor, RedriveTo, Redriven};
+use windlass_core::verbs::{AddressedLetter, Asked, Redrive as Slice, RedriveTo, Redriven as SliceRedriven};
 
 use super::QueueHandle;
 use crate::commit::{Commit, Committed};
@@ -25,6 +26,21 @@ pub struct Redrive {
     pub limit: Option<u64>,
 }
 
+/// What a redrive has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Redriven {
+    pub moved: u64,
+    /// Letters that stay because the address that they had is taken.
+    pub skipped: u64,
+}
+
+/// The addresses that letters of one redrive are to have, and which letter each is for.
+struct Addresses<F> {
+    /// By the names of their queues and the addresses.
+    given: BTreeMap<(Arc<str>, Arc<str>), (PartitionId, ItemNumber)>,
+    find: F,
+}
+
 impl QueueHandle {
     /// One partition after the other. One that cannot does not keep the others from it; if none could, or one may not have
     /// finished what it began, the caller is told.
@@ -32,7 +48,8 @@ impl QueueHandle {
         &self,
         redrive: Redrive,
         queues: BTreeSet<Arc<str>>,
-    ) -> Result<Committed<u64>, EngineError> {
+        find: impl Fn(&Arc<str>) -> Option<Arc<QueueHandle>>,
+    ) -> Result<Committed<Redriven>, EngineError> {
         if redrive.to.as_ref().is_some_and(|to| *to == self.queue.name) {
             let rule = "another queue than the one that is redriven";
             return Err(Refusal::Invalid(Invalid { field: "to", rule }).into());
@@ -41,14 +58,15 @@ impl QueueHandle {
             Some(to) => RedriveTo::Queue(Arc::clone(&to.name)),
             None => RedriveTo::Origins(Arc::new(queues)),
         };
-        let mut done = Committed { value: 0, commits: Vec::new() };
+        let mut addresses = Addresses { given: BTreeMap::new(), find };
+        let mut done = Committed { value: Redriven::default(), commits: Vec::new() };
         let mut refused = None;
         for handle in &self.partitions {
-            let before = done.value;
-            match redrive_partition(handle, &redrive, &to, &mut done).await {
+            let before = done.value.moved;
+            match redrive_partition(handle, &redrive, &to, &mut addresses, &mut done).await {
                 Ok(()) => {}
-                Err(error) if done.value > before || error.is_unknown() => {
-                    return Err(partly(done.value, error));
+                Err(error) if done.value.moved > before || error.is_unknown() => {
+                    return Err(partly(done.value.moved, error));
                 }
                 Err(error) => refused = Some(error),
             }
@@ -60,20 +78,30 @@ impl QueueHandle {
     }
 }
 
-async fn redrive_partition(
+async fn redrive_partition<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>>(
     handle: &Handle,
     redrive: &Redrive,
     to: &RedriveTo,
-    done: &mut Committed<u64>,
+    addresses: &mut Addresses<F>,
+    done: &mut Committed<Redriven>,
 ) -> Result<(), EngineError> {
     let (mut from, mut commit) = (None, None);
     loop {
-        let left = redrive.limit.map_or(u64::MAX, |limit| limit - done.value);
+        let left = redrive.limit.map_or(u64::MAX, |limit| limit - done.value.moved);
         if left == 0 {
             break;
         }
-        let (count, next, sequence) = redrive_slice(handle, redrive, to, left, from).await?;
-        done.value += count;
+        let limit = usize::try_from(left).unwrap_or(usize::MAX);
+        let asked = BTreeMap::new();
+        let mut slice = Slice { to: to.clone(), kind: redrive.kind.clone(), limit, from, asked };
+        let question = slice.clone();
+        let letters = handle.query(move |partition, now| partition.addressed_letters(now, &question)).await?;
+        for letter in letters {
+            slice.asked.insert(letter.number, addresses.ask(handle.id, letter).await?);
+        }
+        let Answer { reply: SliceRedriven { count, skipped, next }, sequence } = handle.apply(slice).await?;
+        done.value.moved += count;
+        done.value.skipped += skipped;
         commit = Some(Commit { partition: handle.id, sequence });
         from = next;
         if from.is_none() {
@@ -84,21 +112,20 @@ async fn redrive_partition(
     Ok(())
 }
 
-async fn redrive_slice(
-    handle: &Handle,
-    redrive: &Redrive,
-    to: &RedriveTo,
-    left: u64,
-    from: Option<RedriveCursor>,
-) -> Result<(u64, Option<RedriveCursor>, u64), EngineError> {
-    let slice = Slice {
-        to: to.clone(),
-        kind: redrive.kind.clone(),
-        limit: usize::try_from(left).unwrap_or(usize::MAX),
-        from,
-    };
-    let Answer { reply: Redriven { count, next }, sequence } = handle.apply(slice).await?;
-    Ok((count, next, sequence))
+impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
+    /// Whether a letter can have its address again: no item of the target queue holds it, and no other letter is to have it.
+    async fn ask(&mut self, partition: PartitionId, letter: AddressedLetter) -> Result<Asked, EngineError> {
+        let AddressedLetter { number, to, address } = letter;
+        let holder = match (self.find)(&to) {
+            Some(queue) => queue.holder_of(&address).await?,
+            None => None,
+        };
+        if holder.is_some() {
+            return Ok(Asked::Taken);
+        }
+        let given = self.given.entry((to, address)).or_insert((partition, number));
+        Ok(if *given == (partition, number) { Asked::Free } else { Asked::Taken })
+    }
 }
 
 /// What was sent stays sent.

@@ -272,11 +272,11 @@ async fn a_redrive_goes_around_a_partition_that_cannot() {
     let broken = moving.partition_of(&moving.dead).await;
     *moving.store.broken_partition.lock().expect("not poisoned") = Some(broken);
     let redrive = Redrive { to: Some(moving.queue.clone()), ..Redrive::default() };
-    let moved = moving.engine.redrive(&moving.dead, redrive.clone()).await.expect("the other could").value;
-    assert_eq!(moved, 3);
+    let redriven = moving.engine.redrive(&moving.dead, redrive.clone()).await.expect("the other could").value;
+    assert_eq!(redriven.moved, 3);
     *moving.store.broken_partition.lock().expect("not poisoned") = None;
     moving.settled().await;
-    assert_eq!(moving.engine.redrive(&moving.dead, redrive).await.expect("both can").value, 3);
+    assert_eq!(moving.engine.redrive(&moving.dead, redrive).await.expect("both can").value.moved, 3);
     moving.settled().await;
     assert_eq!(moving.stats(&moving.queue).await.counts.waiting, 6);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::item::{Item, State};
+use windlass_core::item::{Item, PayloadSize, State};
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::Timestamp;
 use windlass_engine::env::TokioEnv;
@@ -39,6 +39,7 @@ pub(crate) fn item(number: u64) -> Row {
         attempts: 0,
         era: 0,
         group: None,
+        payload_size: PayloadSize::default(),
         state: State::Waiting,
         extras: None,
     })

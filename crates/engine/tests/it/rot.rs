@@ -214,7 +214,7 @@ async fn a_redrive_takes_a_rotten_letter_and_those_behind_it() {
     let (queue, other) = (rot.queue("q", None).await, rot.queue("other", None).await);
     rot.produce(&queue, &["one", "rotten", "three"]).await;
     let redrive = Redrive { to: Some(other.clone()), ..Redrive::default() };
-    assert_eq!(rot.engine.redrive(&queue, redrive).await.expect("redriven").value, 3);
+    assert_eq!(rot.engine.redrive(&queue, redrive).await.expect("redriven").value.moved, 3);
     rot.all_moved(&queue).await;
     assert_eq!(payloads(&rot.list(&other).await), [Some(&b"one"[..]), None, Some(&b"three"[..])]);
     assert_eq!(bodies(&rot.lease(&other, 3).await), ["one", "three"]);

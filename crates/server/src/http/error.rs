@@ -226,6 +226,24 @@ impl From<Refusal> for Problem {
             Refusal::Ended => {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
             }
+            Refusal::NotEnded => {
+                Self::new(Code::WrongState, "the item has not ended: only final ones can be rerun")
+            }
+            Refusal::MovedOn { id } => {
+                let message = format!("the item goes on as {id}: look at that one");
+                Self { id: Some(id), ..Self::new(Code::WrongState, message) }
+            }
+            Refusal::Leaving => Self::new(
+                Code::WrongState,
+                "the item is on its way to another queue: rerun or redrive it once it has arrived there. item.explain tells where",
+            ),
+            Refusal::NoPayload { lost: true } => {
+                Self::new(Code::WrongState, "the payload of the item is lost: produce the item anew")
+            }
+            Refusal::NoPayload { lost: false } => Self::new(
+                Code::WrongState,
+                "the payload of the item was not kept: the setting `retain_payload` of its queue says of which items it is",
+            ),
             Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. } => {
                 Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS)
             }

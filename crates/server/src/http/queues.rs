@@ -69,6 +69,8 @@ fn change(request: UpdateQueueRequest) -> Result<SettingsChange, Problem> {
         retention: request.retention.map(check::span),
         retention_max_items: request.retention_max_items,
         retention_max_bytes: request.retention_max_bytes,
+        retain_payload: None,
+        keep: None,
         max_items: request.max_items,
         reference: request.reference.map(unless_empty),
     })
@@ -182,7 +184,7 @@ pub(super) async fn redrive(
     let redrive = Redrive { to, kind: request.kind.map(Into::into), limit: request.limit };
     let redriving = context.engine().redrive(&name, redrive);
     let redriven = context.within(check::WHOLE_QUEUE_TIMEOUT, redriving).await?;
-    Ok(Answer::changed(RedriveQueueReply { moved: redriven.value }, redriven.commits))
+    Ok(Answer::changed(RedriveQueueReply { moved: redriven.value.moved }, redriven.commits))
 }
 
 pub(super) async fn rebalance(

@@ -68,7 +68,9 @@ impl From<&ItemView> for ShownItem {
             reason,
             finished_at,
             dead_timeout: extras.and_then(|extras| extras.dead_timeout),
-            last_lease: extras.and_then(|extras| extras.last_lease),
+            last_lease: extras
+                .and_then(|extras| extras.last_lease.as_ref())
+                .map(|last| (last.permit, last.end)),
             error: extras.and_then(|extras| extras.error.as_ref()).map(error_text),
             event_count: extras.map_or(0, |extras| extras.event_count),
             group: view.member.as_ref().map(|member| Arc::clone(&member.group)),

@@ -37,6 +37,8 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
+        // Nobody plays reruns.
+        MoveReason::Rerun => false,
         MoveReason::GroupEnd => is_sent_by_group(item, origin, source, Word::End),
         MoveReason::GroupAbort => is_sent_by_group(item, origin, source, Word::Abort),
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use windlass_core::attempt::LOGGED_MAX;
 use windlass_core::event::EventBatch;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, State};
+use windlass_core::item::{Item, PayloadSize, State};
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::Timestamp;
 
@@ -117,6 +118,7 @@ pub(super) fn item(number: ItemNumber, serial: u64) -> Row {
         attempts: 0,
         era: 0,
         group: None,
+        payload_size: PayloadSize::default(),
         state: State::Waiting,
         extras: None,
     })
@@ -135,7 +137,11 @@ pub(super) fn body(serial: u64, len: usize) -> Bytes {
 
 /// Any body there might be.
 pub(super) fn draw_body_key(rng: &mut Rng) -> (ItemNumber, Part) {
-    let part = if rng.percent(20) { Part::Events(*rng.pick(&SEQS)) } else { draw_part(rng) };
+    let part = match rng.below(10) {
+        0 | 1 => Part::Events(*rng.pick(&SEQS)),
+        2 => Part::Attempt(rng.below(u64::from(LOGGED_MAX)) as u8),
+        _ => draw_part(rng),
+    };
     (draw_number(rng), part)
 }
 

@@ -59,15 +59,13 @@ pub(super) fn events(id: ItemId, first_seq: u64, body: Bytes) -> impl Iterator<I
 pub(super) fn with_body(item: Item, part: Part, body: Bytes) -> Item {
     let record = Record::from_stored(body);
     match part {
-        // Of one that was cleared or cancelled with its group and not swept up yet: dropped, as far as anybody can see.
-        Part::Payload if item.finished_at.is_some() => item,
         Part::Payload => {
             let Record { json, utf8, bytes, reference, headers } = record;
             Item { json, utf8, bytes, reference, headers, ..item }
         }
         Part::Facts => Item { reference: record.reference, headers: record.headers, ..item },
         Part::Result => Item { result: Some(record.into_payload()), ..item },
-        // What an item was answered is an event of it too.
-        Part::Input | Part::Events(_) => item,
+        // What an item was answered is an event of it too. An import takes no attempts.
+        Part::Input | Part::Attempt(_) | Part::Events(_) => item,
     }
 }

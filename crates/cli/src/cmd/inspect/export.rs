@@ -120,7 +120,10 @@ impl Export {
             Change::PutBody { number, part, body } => {
                 self.end_rows();
                 self.print_items_before(number);
-                if let Some(item) = self.items.remove(&number) {
+                // Of one that was cleared or cancelled with its group and not swept up yet: dropped, as far as anybody can see.
+                let is_dropped = part == Part::Payload
+                    && self.partition.get(number).is_some_and(|item| !item.keeps_payload());
+                if !is_dropped && let Some(item) = self.items.remove(&number) {
                     self.items.insert(number, contents::with_body(item, part, body));
                 }
             }

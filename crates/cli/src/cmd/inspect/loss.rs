@@ -32,6 +32,7 @@ struct Hurt {
     results_lost: u64,
     facts_lost: u64,
     answers_lost: u64,
+    attempts_lost: u64,
     events_lost: u64,
     templates_lost: u64,
     commits_missing: u64,
@@ -74,6 +75,7 @@ impl Hurt {
             results_lost: partition.results_lost,
             facts_lost: partition.facts_lost,
             answers_lost: partition.answers_lost,
+            attempts_lost: partition.attempts_lost,
             events_lost: partition.events_lost,
             templates_lost: partition.templates_lost,
             commits_missing: partition.commits_missing,
@@ -94,6 +96,7 @@ impl Hurt {
             (self.results_lost, "result", "results"),
             (self.facts_lost, "reference or header record", "reference or header records"),
             (self.answers_lost, "answer", "answers"),
+            (self.attempts_lost, "entry of an attempt log", "entries of attempt logs"),
             (self.events_lost, "batch of events", "batches of events"),
             (self.templates_lost, "payload of a group or cron", "payloads of groups or crons"),
         ];

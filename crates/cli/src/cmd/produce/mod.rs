@@ -10,6 +10,7 @@ use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
+use super::item::ExitStatus;
 use super::watch::watch;
 use crate::exit::{Exit, Failure};
 use crate::feed::{Feed, Input, Limits, Stream};
@@ -33,6 +34,7 @@ it prints how many were `produced`, the ranges of lines that were `not_produced`
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'
   windlass produce videos '{\"file\": \"cat.mov\"}' --watch
+  windlass produce builds '{\"commit\": \"4711\"}' --watch --exit-status
   windlass produce mail hello --kind greeting --delay 10m
   windlass produce photos --payload-file cat.jpg --header name=cat.jpg
   windlass produce mail < items.ndjson
@@ -80,9 +82,11 @@ pub(crate) struct Produce {
     /// Shown with the item; can be given several times
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Show the item's events as they come, until it ends
+    /// Show the item's events as they come, until it ends, and then its result or its error
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    status: ExitStatus,
     /// From stdin: the most items in one request, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
     batch_size: u16,
@@ -93,6 +97,9 @@ pub(crate) struct Produce {
 
 impl Produce {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        if self.status.is_asked() && !self.watch {
+            return Err(Failure::usage("--exit-status is about the end of the item: say --watch too"));
+        }
         match self.payload()? {
             Some(payload) => self.one(payload, remote, out).await,
             None => self.many(remote, out).await,
@@ -131,7 +138,7 @@ impl Produce {
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
-        let Self { queue, idempotency_key, watch, .. } = self;
+        let Self { queue, idempotency_key, watch, status, .. } = self;
         let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
         let reply = remote.call(&request).await?;
         let refused = reply.items.iter().find_map(|item| item.error.as_ref());
@@ -144,7 +151,7 @@ impl Produce {
             }
             Some(_) => Ok(Exit::Refused),
             // From its first event on.
-            None if watch => self::watch(id, Some(0), remote, out).await,
+            None if watch => self::watch(id, Some(0), status, remote, out).await,
             None => Ok(Exit::Done),
         }
     }

@@ -1,5 +1,6 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
+mod lately;
 mod permits;
 mod rebalance;
 mod rules;
@@ -8,18 +9,19 @@ mod shown;
 
 use clap::{Args, Subcommand};
 use windlass_api::queues::{
-    ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
+    ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest, QueueReply,
     QueueStatsRequest, RedriveQueueRequest,
 };
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
 
+use self::lately::{Errors, History};
 use self::permits::{Permits, Revoke};
 use self::rebalance::Rebalance;
 use self::rules::{Block, Pause, Resume, Unblock};
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
-use crate::human::counted;
+use crate::human::{count, counted, excerpt};
 use crate::output::Output;
 use crate::remote::{Remote, failed};
 
@@ -38,6 +40,8 @@ enum Verb {
     Update(Update),
     Delete(Delete),
     Stats(Stats),
+    History(History),
+    Errors(Errors),
     Clear(Clear),
     Redrive(Redrive),
     Rebalance(Rebalance),
@@ -155,8 +159,9 @@ struct Clear {
 /// Send what waits in a dead queue back to where it came from, or elsewhere
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each item is moved exactly once, and begins anew: a new id, no attempts, and an origin that says where it was. \
-Without --to, items that were never moved stay.
+Each item is moved exactly once, and begins anew: a new id, no attempts, and an origin that says where it was. An item \
+whose origin had an address gets that back; if it is taken, the item stays and is skipped. Without --to, items that were never \
+moved stay.
 
 Examples:
   windlass queue redrive mail-dead
@@ -197,6 +202,8 @@ impl Queue {
             Verb::Update(update) => update.run(remote, out).await?,
             Verb::Delete(delete) => delete.run(remote, out).await?,
             Verb::Stats(stats) => stats.run(remote, out).await?,
+            Verb::History(history) => history.run(remote, out).await?,
+            Verb::Errors(errors) => errors.run(remote, out).await?,
             Verb::Clear(clear) => clear.run(remote, out).await?,
             Verb::Redrive(redrive) => redrive.run(remote, out).await?,
             Verb::Rebalance(rebalance) => rebalance.run(remote, out).await?,
@@ -216,8 +223,20 @@ impl Create {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let request = self.settings.create(self.queue, self.partitions, self.exists_ok);
         let reply = remote.call(&request).await?;
-        out.reply(&reply, |now| shown::queue(&reply.queue, now))
+        one(&reply, out)
     }
+}
+
+/// Shows a queue, and warns of what is likely not meant so.
+fn one(reply: &QueueReply, out: Output) -> Result<(), Failure> {
+    if !out.json() {
+        reply
+            .queue
+            .warnings
+            .iter()
+            .for_each(|warning| out.talk(&format!("warning: {}", excerpt(warning, usize::MAX))));
+    }
+    out.reply(reply, |now| shown::queue(&reply.queue, now))
 }
 
 fn of_list(error: ClientError) -> Failure {
@@ -235,14 +254,14 @@ async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
 impl Info {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let reply = remote.call(&QueueInfoRequest { queue: self.queue }).await?;
-        out.reply(&reply, |now| shown::queue(&reply.queue, now))
+        one(&reply, out)
     }
 }
 
 impl Update {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let reply = remote.call(&self.settings.update(self.queue)).await?;
-        out.reply(&reply, |now| shown::queue(&reply.queue, now))
+        one(&reply, out)
     }
 }
 
@@ -281,8 +300,15 @@ impl Redrive {
         let Self { queue, to, kind, limit } = self;
         let request = RedriveQueueRequest { queue, to, kind, limit };
         let reply = remote.call(&request).await?;
-        out.reply(&reply, |_| format!("{} moved\n", counted(reply.moved, "item")))
+        out.reply(&reply, |_| format!("{} moved{}\n", counted(reply.moved, "item"), skipped(reply.skipped)))
     }
+}
+
+fn skipped(skipped: u64) -> String {
+    if skipped == 0 {
+        return String::new();
+    }
+    format!(", {} skipped: the addresses that they had are taken", count(skipped))
 }
 
 impl Reload {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use windlass_api::Span;
-use windlass_api::queues::{CreateQueueRequest, RetryPolicyChange, UpdateQueueRequest};
+use windlass_api::queues::{CreateQueueRequest, HeaderNames, RetryPolicyChange, UpdateQueueRequest};
 
 use crate::values::json;
 
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     /// Where an item goes whose attempt failed: its own place, or behind all that wait [keep]
     #[arg(long)]
     requeue: Option<Requeue>,
-    /// How long ended items are kept that have something to show [2d]
+    /// How long ended items are kept [2d]
     #[arg(long, value_name = "DURATION")]
     retention: Option<Span>,
     /// How many ended items are kept [1000000]
@@ -48,6 +48,16 @@ pub(crate) struct Settings {
     /// How many bytes of results and errors are kept [1073741824]
     #[arg(long, value_name = "BYTES")]
     retention_max_bytes: Option<u64>,
+    /// Whose payload stays when they have ended and are kept [failed]
+    #[arg(long, value_name = "WHOSE")]
+    retain_payload: Option<RetainPayload>,
+    /// Which ended items are kept: those with something to show, or all [shown]
+    #[arg(long, value_name = "WHICH")]
+    keep: Option<Keep>,
+    /// A header that items are found by from an index, `reference` for the reference; can be given several times, at most 8;
+    /// empty for none
+    #[arg(long = "indexed-header", value_name = "NAME")]
+    indexed_headers: Option<Vec<String>>,
     /// The most items that have not ended; 0 for no limit [0]
     #[arg(long, value_name = "N")]
     max_items: Option<u64>,
@@ -63,6 +73,21 @@ pub(crate) struct Settings {
 enum Strategy {
     Exponential,
     Fixed,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RetainPayload {
+    /// Failed, expired and cancelled items
+    Failed,
+    All,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Keep {
+    /// Items with a result, an error, events, an address, or another item that they went on as
+    Shown,
+    All,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,6 +121,9 @@ impl Settings {
             max_items: self.max_items,
             reference: self.reference,
             meta: self.meta,
+            retain_payload: self.retain_payload.map(RetainPayload::name),
+            keep: self.keep.map(Keep::name),
+            indexed_headers: self.indexed_headers.map(header_names),
         }
     }
 
@@ -120,4 +148,28 @@ impl Settings {
             Requeue::Tail => "tail".to_owned(),
         })
     }
+}
+
+impl RetainPayload {
+    fn name(self) -> String {
+        match self {
+            Self::Failed => "failed".to_owned(),
+            Self::All => "all".to_owned(),
+            Self::None => "none".to_owned(),
+        }
+    }
+}
+
+impl Keep {
+    fn name(self) -> String {
+        match self {
+            Self::Shown => "shown".to_owned(),
+            Self::All => "all".to_owned(),
+        }
+    }
+}
+
+/// An empty name alone is no name at all.
+fn header_names(names: Vec<String>) -> HeaderNames {
+    HeaderNames { names: if names == [""] { Vec::new() } else { names } }
 }

@@ -7,6 +7,7 @@ use windlass_api::storage::ListItemsReply;
 
 use super::partitions;
 use super::walk::{self, PAGE, Walk};
+use crate::cmd::items::shown::{error, from};
 use crate::exit::{Exit, Failure};
 use crate::human::relative;
 use crate::output::Output;
@@ -18,7 +19,8 @@ use crate::table::Table;
 /// Show items of a queue in the order in which they will be leased
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows what waits and what is leased, each partition by itself; with --scheduled, what is due later, by time.
+Shows what waits and what is leased, each partition by itself; with --scheduled, what is due later, by time. Of dead letters, \
+and of others that failed or were moved, it tells where they came FROM and their latest ERROR.
 
 Examples:
   windlass storage list mail
@@ -44,7 +46,7 @@ impl List {
             let what = if self.scheduled { "scheduled" } else { "waiting or leased" };
             out.talk(&format!("nothing is {what} in {}", self.queue));
         }
-        out.reply(&reply, |now| shown(&reply.items, now))?;
+        out.reply(&reply, |now| shown(&reply.items, now, out.columns()))?;
         Ok(Exit::Done)
     }
 
@@ -73,11 +75,11 @@ impl List {
     }
 }
 
-fn shown(items: &[Item], now: Time) -> String {
+fn shown(items: &[Item], now: Time, width: Option<usize>) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("ID", Left),
         ("PARTITION", Right),
         ("STATE", Left),
@@ -86,10 +88,15 @@ fn shown(items: &[Item], now: Time) -> String {
         ("ATTEMPTS", Right),
         ("CREATED", Left),
         ("DUE", Left),
-        ("PAYLOAD", Left),
-    ]);
+    ];
+    // Dead letters have both, and most other items neither.
+    let (some_moved, some_failed) = (some(items, from), some(items, error));
+    columns.extend(some_moved.then_some(("FROM", Left)));
+    columns.extend(some_failed.then_some(("ERROR", Left)));
+    columns.push(("PAYLOAD", Left));
+    let mut table = Table::new(&columns);
     for item in items {
-        table.row([
+        let mut row = vec![
             item.id.clone(),
             item.partition.to_string(),
             item.state.clone(),
@@ -98,8 +105,15 @@ fn shown(items: &[Item], now: Time) -> String {
             item.attempts.to_string(),
             relative(item.created_at, now),
             item.enqueue_at.map_or("-".into(), |due| relative(due, now)),
-            payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()),
-        ]);
+        ];
+        row.extend(some_moved.then(|| from(item).unwrap_or_else(|| "-".into())));
+        row.extend(some_failed.then(|| error(item).unwrap_or_else(|| "-".into())));
+        row.push(payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()));
+        table.row(row);
     }
-    table.show()
+    table.show_within(width)
+}
+
+fn some(items: &[Item], has: fn(&Item) -> Option<String>) -> bool {
+    items.iter().any(|item| has(item).is_some())
 }

@@ -108,9 +108,14 @@ impl Partition {
 
     /// Whether attempts are used up, by the item's own limit or the queue's present one.
     pub(in crate::partition) fn exhausted(&self, entry: &Entry) -> bool {
-        let own = entry.extras.as_ref().and_then(|extras| extras.max_attempts);
-        let max = own.unwrap_or(self.settings.max_attempts);
+        let max = self.max_attempts(entry);
         max != 0 && entry.attempts >= max
+    }
+
+    /// The item's own limit, else the queue's present one. 0: no limit.
+    pub(in crate::partition) fn max_attempts(&self, entry: &Entry) -> u32 {
+        let own = entry.extras.as_ref().and_then(|extras| extras.max_attempts);
+        own.unwrap_or(self.settings.max_attempts)
     }
 }
 

@@ -56,10 +56,10 @@ pub struct Leased {
     pub priority: u8,
     /// Attempts, this lease included.
     pub attempts: u32,
+    /// The item's own limit, else the queue's. 0: no limit.
+    pub max_attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,
-    /// Unset: the queue's count.
-    pub max_attempts: Option<u32>,
     /// Unset: the item may grow any age.
     pub dead_timeout: Option<Span>,
     pub address: Option<Arc<str>>,
@@ -67,7 +67,7 @@ pub struct Leased {
     pub origin: Option<Box<Origin>>,
     /// The cron that made the item.
     pub cron: Option<Box<CronRun>>,
-    /// Of the attempts before.
+    /// Of the attempt before.
     pub error: Option<ItemError>,
     /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
@@ -168,9 +168,9 @@ impl Partition {
             kind: self.kinds.name(next.kind).clone(),
             priority: next.priority,
             attempts: next.attempts,
+            max_attempts: self.max_attempts(&next),
             deadline: now + timeout,
             created_at: next.created_at,
-            max_attempts: extras.and_then(|extras| extras.max_attempts),
             dead_timeout: extras.and_then(|extras| extras.dead_timeout),
             address: next.address().cloned(),
             origin: extras.and_then(|extras| extras.origin.clone()),

@@ -66,6 +66,12 @@ impl Partition {
         Ok((item, outcome))
     }
 
+    /// The address of an item that can be rerun, here or elsewhere, if the item has one.
+    pub fn address_to_rerun(&self, number: ItemNumber) -> Result<Option<Arc<str>>, Refusal> {
+        let (item, _) = self.rerunnable(number)?;
+        Ok(item.extras.and_then(|extras| extras.address))
+    }
+
     /// Whether the item could be rerun here now.
     pub fn check_rerun(&self, number: ItemNumber) -> Result<(), Refusal> {
         let (item, _) = self.rerunnable(number)?;

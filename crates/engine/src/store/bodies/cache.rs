@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use windlass_core::containers::SortedMap;
 use windlass_core::mutant::{Mutant, active};
+use windlass_core::row::Part;
 
 use super::{BodyChange, BodyKey};
 
@@ -100,6 +101,10 @@ impl BodyCache {
     pub(crate) fn apply(&mut self, partition: u32, changes: &[BodyChange]) {
         for change in changes {
             match change {
+                // Attempts are hardly ever asked for.
+                BodyChange::Put { key, .. } if matches!(key.part(), Part::Attempt(_)) => {
+                    self.remove(partition, *key);
+                }
                 BodyChange::Put { key, body, .. } => self.put(partition, *key, body.clone()),
                 BodyChange::Remove { key } => self.remove(partition, *key),
                 BodyChange::RemoveAll { number } => {
@@ -119,7 +124,7 @@ impl BodyCache {
 }
 
 fn is_events(key: BodyKey) -> bool {
-    matches!(key, BodyKey::More(_, 1..))
+    matches!(key.part(), Part::Events(_))
 }
 
 fn cost(body: &Bytes) -> usize {

@@ -10,7 +10,8 @@ use crate::store::cursor::{Cursor, put_varint};
 pub(crate) enum BodyKey {
     /// Item number and part in one word, for there are millions.
     Plain(u64),
-    /// Bodies that few items have: the answer to a suspended one (0), or a batch of events (the number of its first).
+    /// Bodies that few items have: the answer to a suspended one (0), a batch of events (the number of its first), or an attempt
+    /// (from [`ATTEMPTS`] on).
     More(u64, u64),
 }
 
@@ -20,9 +21,13 @@ const RESULT: u64 = 1;
 const FACTS: u64 = 2;
 /// Another number follows.
 const MORE: u64 = 3;
+/// Attempts come after all events: no event has so large a number.
+pub(super) const ATTEMPTS: u64 = 1 << 62;
 
 impl BodyKey {
     pub(crate) const FIRST: Self = Self::Plain(0);
+    /// No batch of events begins with a larger number.
+    pub(crate) const FIRST_SEQ_MAX: u64 = ATTEMPTS - 1;
 
     pub(crate) fn new(number: ItemNumber, part: Part) -> Self {
         match part {
@@ -30,6 +35,7 @@ impl BodyKey {
             Part::Result => Self::Plain(number.0 << 2 | RESULT),
             Part::Facts => Self::Plain(number.0 << 2 | FACTS),
             Part::Input => Self::More(number.0, 0),
+            Part::Attempt(slot) => Self::More(number.0, ATTEMPTS + u64::from(slot)),
             Part::Events(first_seq) => Self::More(number.0, first_seq),
         }
     }
@@ -49,11 +55,12 @@ impl BodyKey {
                 _ => Part::Facts,
             },
             Self::More(_, 0) => Part::Input,
+            Self::More(_, more @ ATTEMPTS..) => Part::Attempt(slot_of(more).unwrap_or(u8::MAX)),
             Self::More(_, first_seq) => Part::Events(first_seq),
         }
     }
 
-    /// Keys of all bodies that an item can have, but for events.
+    /// Keys of the bodies that go with an item: all that it can have but attempts and events.
     pub(crate) fn all_of(number: ItemNumber) -> [Self; 4] {
         Part::ALL.map(|part| Self::new(number, part))
     }
@@ -79,11 +86,17 @@ impl BodyKey {
     pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
         let word = cursor.take_varint()?;
         if word & 3 == MORE {
-            Some(Self::More(word >> 2, cursor.take_varint()?))
+            let more = cursor.take_varint()?;
+            (more < ATTEMPTS || slot_of(more).is_some()).then_some(Self::More(word >> 2, more))
         } else {
             Some(Self::Plain(word))
         }
     }
+}
+
+/// Which attempt a key names, if any has so large a number.
+fn slot_of(more: u64) -> Option<u8> {
+    (more - ATTEMPTS).try_into().ok()
 }
 
 #[cfg(test)]
@@ -93,7 +106,8 @@ mod tests {
     #[test]
     fn every_body_key_comes_back_as_it_went_and_stands_in_its_order() {
         let number = ItemNumber(7);
-        let parts = Part::ALL.into_iter().chain([Part::Events(1), Part::Events(u64::MAX >> 1)]);
+        let parts = Part::ALL.into_iter().chain([Part::Events(1), Part::Events(ATTEMPTS - 1)]);
+        let parts = parts.chain([0, 9, u8::MAX].map(Part::Attempt));
         let keys: Vec<BodyKey> = parts.map(|part| BodyKey::new(number, part)).collect();
         assert!(keys.is_sorted());
         for key in keys {
@@ -103,5 +117,12 @@ mod tests {
             assert_eq!(BodyKey::new(key.number(), key.part()), key);
             assert!(key < key.next());
         }
+    }
+
+    #[test]
+    fn a_key_with_a_number_that_no_attempt_has_is_refused() {
+        let mut bytes = Vec::new();
+        BodyKey::More(7, ATTEMPTS + 256).put(&mut bytes);
+        assert_eq!(BodyKey::take(&mut Cursor { bytes: &bytes, at: 0 }), None);
     }
 }

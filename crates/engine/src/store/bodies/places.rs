@@ -4,6 +4,7 @@ use windlass_core::containers::{Series, SortedMap};
 use windlass_core::id::ItemNumber;
 
 use super::BodyKey;
+use super::key::ATTEMPTS;
 
 /// The places of a partition's bodies. `P` is what the store calls a place.
 #[derive(Debug)]
@@ -47,7 +48,12 @@ impl<P> Bodies<P> {
 
     /// Takes out all batches of an item's events, and tells where they were.
     pub(crate) fn remove_events(&mut self, number: ItemNumber) -> impl Iterator<Item = P> + use<P> {
-        self.more.remove_from(number, 1).into_iter().map(|(_, place)| place)
+        let mut events = self.more.remove_from(number, 1);
+        let attempts = events.split_off(events.partition_point(|(more, _)| *more < ATTEMPTS));
+        for (more, place) in attempts {
+            self.more.insert(number, more, place);
+        }
+        events.into_iter().map(|(_, place)| place)
     }
 
     /// Keys and places from a key on, whether or not there is a body of that key.
@@ -72,7 +78,7 @@ impl<P> Bodies<P> {
             let after = all.partition_point(|(first_seq, _)| *first_seq <= from);
             all.range(after.saturating_sub(1)..)
         });
-        found.filter(|(more, _)| *more > 0).map(|(first_seq, place)| (*first_seq, place))
+        found.filter(|(more, _)| (1..ATTEMPTS).contains(more)).map(|(first_seq, place)| (*first_seq, place))
     }
 }
 

@@ -84,7 +84,7 @@ async fn a_wait_is_told_a_failure_with_its_error_also_when_the_item_moves_on(wor
     world.engine().release(&dead, crate::world::held(&moved)).await.expect("judged");
     let waiting = waiting_for(&world.engine(), moved[0].leased.id).await;
     let redriven = world.engine().redrive(&dead, Default::default()).await.expect("redriven");
-    assert_eq!((redriven.value, told(waiting).await.item.state.phase()), (1, Phase::Cancelled));
+    assert_eq!((redriven.value.moved, told(waiting).await.item.state.phase()), (1, Phase::Cancelled));
 }
 
 async fn a_wait_for_what_was_cleared_or_deleted_is_told_that_it_is_cancelled(world: &World) {

@@ -128,6 +128,7 @@ async fn results_and_other_bodies_are_counted_by_what_they_are() {
         finished_at: windlass_core::time::Timestamp(1),
         kept_bytes: 3,
         has_result: true,
+        payload_kept: false,
         outgoing: None,
     };
     item.state = windlass_core::item::State::Final(Box::new(outcome));

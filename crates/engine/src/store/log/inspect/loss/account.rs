@@ -33,6 +33,8 @@ pub struct PartitionAccount {
     pub facts_lost: u64,
     /// Answers that suspended items were resumed with.
     pub answers_lost: u64,
+    /// Attempts in the logs of items.
+    pub attempts_lost: u64,
     /// Batches of events.
     pub events_lost: u64,
     /// Payloads of items that groups and crons are to make.
@@ -53,6 +55,7 @@ impl PartitionAccount {
             + self.results_lost
             + self.facts_lost
             + self.answers_lost
+            + self.attempts_lost
             + self.events_lost
             + self.templates_lost
     }

@@ -1,5 +1,6 @@
 //! The knowledge of one item while a log is read: one word for each, so that a large log can be counted in memory.
 
+use windlass_core::attempt;
 use windlass_core::item::{Item, State};
 use windlass_core::row::Part;
 
@@ -14,17 +15,18 @@ pub(crate) struct Known {
     pub(crate) has: Parts,
 }
 
-/// A set of the bodies that an item has at most once.
+/// A set of the bodies of an item, but for events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts(u8);
+pub(crate) struct Parts(u16);
 
 impl Parts {
-    fn bit(part: Part) -> u8 {
+    fn bit(part: Part) -> u16 {
         match part {
             Part::Payload => 1,
             Part::Result => 2,
             Part::Facts => 4,
             Part::Input => 8,
+            Part::Attempt(slot) => 16_u16.checked_shl(slot.into()).unwrap_or(0),
             Part::Events(_) => 0,
         }
     }
@@ -50,10 +52,15 @@ impl Parts {
             State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => None,
         };
         let extras = item.extras.as_deref();
-        parts.insert(Part::Payload, outcome.is_none_or(|outcome| outcome.outgoing.is_some()));
+        parts.insert(
+            Part::Payload,
+            outcome.is_none_or(|outcome| outcome.payload_kept || outcome.outgoing.is_some()),
+        );
         parts.insert(Part::Result, outcome.is_some_and(|outcome| outcome.has_result));
         parts.insert(Part::Facts, extras.is_some_and(|extras| extras.facts_bytes > 0));
         parts.insert(Part::Input, outcome.is_none() && extras.is_some_and(|extras| extras.has_input));
+        let logged = extras.map_or(0, |extras| extras.attempts_logged);
+        attempt::parts(logged).for_each(|part| parts.insert(part, true));
         parts
     }
 }
@@ -61,6 +68,12 @@ impl Parts {
 impl Known {
     pub(crate) fn lacks(self, part: Part) -> bool {
         self.has_row && self.wants.contains(part) && !self.has.contains(part)
+    }
+
+    /// Bodies that are lost, but for events.
+    pub(crate) fn lacking(self) -> impl Iterator<Item = Part> {
+        let all = Part::ALL.into_iter().chain(attempt::parts(attempt::LOGGED_MAX));
+        all.filter(move |part| self.lacks(*part))
     }
 
     pub(crate) fn is_nothing(self) -> bool {

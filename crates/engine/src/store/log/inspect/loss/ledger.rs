@@ -234,10 +234,10 @@ impl Counted {
     }
 
     fn lacking(&self) -> Vec<BodyKey> {
-        let of_items = self.items.iter().flat_map(|(number, known)| {
-            let lacking = Part::ALL.into_iter().filter(|part| known.lacks(*part));
-            lacking.map(|part| BodyKey::new(*number, part))
-        });
+        let of_items = self
+            .items
+            .iter()
+            .flat_map(|(number, known)| known.lacking().map(|part| BodyKey::new(*number, part)));
         let of_events = self.events.iter().filter(|(_, (row, body))| *row && !*body);
         let of_events = of_events.map(|((number, first), _)| BodyKey::new(*number, Part::Events(*first)));
         let of_templates = self.templates().filter(|number| !self.has_payload(*number));
@@ -267,6 +267,8 @@ impl Counted {
             account.results_lost += u64::from(known.lacks(Part::Result));
             account.facts_lost += u64::from(known.lacks(Part::Facts));
             account.answers_lost += u64::from(known.lacks(Part::Input));
+            account.attempts_lost +=
+                known.lacking().filter(|part| matches!(part, Part::Attempt(_))).count() as u64;
         }
         let event_rows = self.events.values().filter(|(row, _)| *row).count() as u64;
         account.rows = account.items + event_rows + self.others.len() as u64;

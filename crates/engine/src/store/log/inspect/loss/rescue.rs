@@ -179,7 +179,7 @@ impl<'a> Rescue<'a> {
                 BodyKey::all_of(number).into_iter().for_each(|body| self.unmiss(partition, body));
             }
             Key::Events(number, None) => {
-                self.unmiss_events(partition, batch(number, 1), batch(number, u64::MAX));
+                self.unmiss_events(partition, batch(number, 1), batch(number, BodyKey::FIRST_SEQ_MAX));
             }
             Key::Events(number, Some(first_seq)) => self.unmiss(partition, batch(number, first_seq)),
             Key::Numbers

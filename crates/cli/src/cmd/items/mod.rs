@@ -1,0 +1,36 @@
+//! `windlass items`: items by what they show, and changes of all that are found.
+
+mod change;
+mod filter;
+mod find;
+pub(super) mod shown;
+
+use clap::{Args, Subcommand};
+
+use self::change::Change;
+use self::find::Find;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::remote::Remote;
+
+/// Find items by what they show, and change all that are found
+#[derive(Debug, Args)]
+pub(crate) struct Items {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Find(Find),
+    Change(Change),
+}
+
+impl Items {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        match self.verb {
+            Verb::Find(find) => find.run(remote, out).await,
+            Verb::Change(change) => change.run(remote, out).await,
+        }
+    }
+}

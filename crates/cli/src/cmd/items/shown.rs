@@ -1,0 +1,69 @@
+//! Items in a table.
+
+use windlass_api::Time;
+use windlass_api::items::{Item, ItemError};
+
+use crate::human::relative;
+use crate::payload;
+use crate::table::Align::{self, Left, Right};
+use crate::table::Table;
+
+type Column<'a> = (&'static str, Align, Box<dyn Fn(&Item) -> Option<String> + 'a>);
+
+/// A column that no item has anything for is left out. `width` is that of the terminal, if the table is for one.
+pub(crate) fn table(items: &[Item], now: Time, width: Option<usize>, in_all_queues: bool) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let mut columns: Vec<Column<'_>> = vec![("ID", Left, Box::new(|item| Some(item.id.clone())))];
+    if in_all_queues {
+        columns.push(("QUEUE", Left, Box::new(|item| Some(item.queue.clone()))));
+    }
+    columns.extend([
+        ("STATE", Left, Box::new(|item: &Item| Some(item.state.clone())) as Box<dyn Fn(&Item) -> _>),
+        ("KIND", Left, Box::new(|item| Some(item.kind.clone()))),
+        ("PRIORITY", Right, Box::new(|item| Some(item.priority.to_string()).filter(|_| item.priority > 0))),
+        ("ATTEMPTS", Right, Box::new(|item| Some(item.attempts.to_string()))),
+        ("CREATED", Left, Box::new(move |item| Some(relative(item.created_at, now)))),
+        ("CHANGED", Left, Box::new(move |item| Some(relative(item.changed_at, now)))),
+        ("DUE", Left, Box::new(move |item| item.enqueue_at.map(|due| relative(due, now)))),
+        ("ADDRESS", Left, Box::new(|item| item.address.clone())),
+        ("FROM", Left, Box::new(from)),
+        ("ERROR", Left, Box::new(error)),
+        ("RESULT", Left, Box::new(result)),
+        ("PAYLOAD", Left, Box::new(payload_of)),
+    ]);
+    columns.retain(|(_, _, cell)| items.iter().any(|item| cell(item).is_some()));
+    let headings: Vec<_> = columns.iter().map(|(name, align, _)| (*name, *align)).collect();
+    let mut table = Table::new(&headings);
+    for item in items {
+        table.row(columns.iter().map(|(_, _, cell)| cell(item).unwrap_or_else(|| "-".into())));
+    }
+    table.show_within(width)
+}
+
+/// The queue that it was moved from.
+pub(crate) fn from(item: &Item) -> Option<String> {
+    item.origin.as_ref().map(|origin| origin.queue.clone())
+}
+
+/// What it failed of last: a dead letter that nobody tried yet, where it came from.
+pub(crate) fn error(item: &Item) -> Option<String> {
+    let there = || item.origin.as_ref().and_then(|origin| origin.error.as_ref());
+    item.error.as_ref().or_else(there).map(error_of)
+}
+
+pub(crate) fn error_of(error: &ItemError) -> String {
+    let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+    format!("{code}{}", error.message)
+}
+
+fn result(item: &Item) -> Option<String> {
+    let result = item.result.as_ref()?;
+    Some(payload::shown(result.json.as_deref(), result.utf8.as_deref(), result.bytes.as_deref()))
+}
+
+fn payload_of(item: &Item) -> Option<String> {
+    let has_one = item.json.is_some() || item.utf8.is_some() || item.bytes.is_some();
+    has_one.then(|| payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()))
+}

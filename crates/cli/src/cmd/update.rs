@@ -1,0 +1,107 @@
+//! `windlass item update`, `run-now` and `rerun`: what can be done about an item after it was produced.
+
+use clap::Args;
+use windlass_api::items::{Headers, ItemReply, RerunItemRequest, UpdateItemRequest};
+use windlass_api::payload::Payload;
+use windlass_api::{Span, Time};
+
+use super::item::Name;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::payload::{Form, payload};
+use crate::remote::Remote;
+use crate::values::header;
+
+#[derive(Debug, Args)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    name: Name,
+    /// 0 to 255; 0 goes first
+    #[arg(long, value_name = "N")]
+    priority: Option<u32>,
+    /// Not before this time; a past one is at once
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    enqueue_at: Option<Time>,
+    /// Not before so much time has passed on the server; 0s is at once
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<Span>,
+    /// How often it is tried; 0 for no limit
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Older than this it expires, which it does at once if it is older; 0s for never
+    #[arg(long, value_name = "DURATION")]
+    dead_timeout: Option<Span>,
+    /// A note, shown with the item; empty removes it
+    #[arg(long, value_name = "TEXT")]
+    reference: Option<String>,
+    /// Shown with the item, instead of all headers it has; can be given several times
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Option<Vec<(String, String)>>,
+    /// Take all headers away
+    #[arg(long, conflicts_with = "headers")]
+    no_headers: bool,
+    /// The new payload: JSON if it is JSON, else a text
+    #[arg(long)]
+    payload: Option<String>,
+    /// What the payload is
+    #[arg(long = "as", value_name = "FORM", requires = "payload")]
+    form: Option<Form>,
+}
+
+impl Update {
+    pub(super) async fn run(self, remote: &Remote) -> Result<ItemReply, Failure> {
+        let request = self.request()?;
+        let UpdateItemRequest { id, queue, address, .. } = request.clone();
+        if request == (UpdateItemRequest { id, queue, address, ..UpdateItemRequest::default() }) {
+            return Err(Failure::usage("say what is to change: see `windlass item update --help`"));
+        }
+        remote.call(&request).await
+    }
+
+    fn request(self) -> Result<UpdateItemRequest, Failure> {
+        let Name { id, queue, address } = self.name;
+        let given = self.payload.map(|text| payload(text.into_bytes(), self.form)).transpose();
+        let given = given.map_err(|why| Failure::usage(format!("the payload: {why}")))?;
+        let Payload { json, utf8, bytes } = given.unwrap_or_default();
+        let headers = self.headers.or_else(|| self.no_headers.then(Vec::new));
+        Ok(UpdateItemRequest {
+            id,
+            queue,
+            address,
+            priority: self.priority,
+            enqueue_at: self.enqueue_at,
+            delay: self.delay,
+            max_attempts: self.max_attempts,
+            dead_timeout: self.dead_timeout,
+            reference: self.reference,
+            headers: headers.map(|headers| Headers { headers: headers.into_iter().collect() }),
+            json,
+            utf8,
+            bytes,
+        })
+    }
+}
+
+pub(super) async fn run_now(name: Name, remote: &Remote) -> Result<ItemReply, Failure> {
+    let Name { id, queue, address } = name;
+    let delay = Some(Span::ZERO);
+    remote.call(&UpdateItemRequest { id, queue, address, delay, ..UpdateItemRequest::default() }).await
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rerun {
+    #[command(flatten)]
+    name: Name,
+    /// Not before so much time has passed on the server
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<Span>,
+}
+
+impl Rerun {
+    pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        let Name { id, queue, address } = self.name;
+        let reply = remote.call(&RerunItemRequest { id, queue, address, delay: self.delay }).await?;
+        out.reply(&reply, |_| format!("{}\n", reply.item.id.clone().unwrap_or_default()))?;
+        Ok(Exit::Done)
+    }
+}
