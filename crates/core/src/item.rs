@@ -352,7 +352,7 @@ impl Item {
     pub fn keeps_payload(&self) -> bool {
         match &self.state {
             State::Final(outcome) => outcome.payload_kept,
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => true,
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => true,
         }
     }
 
