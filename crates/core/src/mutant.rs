@@ -73,6 +73,8 @@ pub enum Mutant {
     ForgetEnd,
     /// core: a cron runs and does not go on to its next time.
     RunAgain,
+    /// core: a find goes on one item too late after a page.
+    FindSkips,
     /// registry: the lock on changes is held while partitions are told.
     LockWhileTold,
     /// outbox: moves stay assigned to a partition that went with its queue.
@@ -114,8 +116,8 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
-    /// The histories of the core find that one.
+    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends,
+    /// and [`Mutant::FindSkips`]. The histories of the core find these two.
     pub const ALL: [Self; 35] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

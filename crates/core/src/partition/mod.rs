@@ -31,6 +31,7 @@ pub use index::lingering::Lingering;
 pub use moves::crons::StrayCron;
 pub use moves::leave::Target;
 pub use queries::explain::{Explained, Reason};
+pub use queries::find::{Between, Find, FindOrder, FindSlice, Found, FoundItem};
 pub use queries::head::Head;
 pub use verbs::lease::PASSED_MAX;
 pub use verbs::route::Remaining;
@@ -56,6 +57,7 @@ use groups::index::{GroupIndex, Groups};
 use index::addresses::Addresses;
 use index::ages::Ages;
 use index::eras::Eras;
+use index::findable::Finders;
 use index::kinds::Kinds;
 use index::lanes::{Index, Key};
 use moves::outbox::Outbox;
@@ -109,6 +111,7 @@ pub struct Partition {
     leased: Eras<ItemNumber>,
     /// Suspended items by priority and place.
     suspended: Index,
+    finders: Finders,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -188,6 +191,7 @@ impl Partition {
             leased_places: Eras::default(),
             leased: Eras::default(),
             suspended: Index::default(),
+            finders: Finders::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),

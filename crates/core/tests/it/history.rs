@@ -3,6 +3,7 @@
 mod crons;
 mod ends;
 mod events;
+mod find;
 mod groups;
 mod intake;
 mod leases;
@@ -31,6 +32,7 @@ use windlass_core::verbs::{Clear, Configure, Held};
 use crate::bodies::Bodies;
 use crate::script::START;
 use events::Streams;
+use find::Walk;
 use groups::Known;
 use produce::Call;
 pub(crate) use steps::{Imported, New, Pick, Step, settings, steps};
@@ -73,6 +75,8 @@ pub(crate) struct History {
     calls: BTreeMap<u8, Call>,
     intake: Intake,
     streams: Streams,
+    /// By the filter and the order.
+    walks: BTreeMap<(usize, usize), Walk>,
     /// Crons as their rows say.
     crons: BTreeMap<Arc<str>, Cron>,
 }
@@ -105,6 +109,7 @@ impl History {
             calls: BTreeMap::new(),
             intake: Intake::default(),
             streams: Streams::default(),
+            walks: BTreeMap::new(),
             crons: BTreeMap::new(),
         };
         history.apply(Configure(settings)).unwrap();
@@ -171,6 +176,7 @@ impl History {
         self.check_remaining();
         self.check_rules();
         self.check_crons(step, changes_before);
+        self.check_finds();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
         // A writer does so too: the moment is in no row.
         self.partition.hold_crons_until(Timestamp(0));

@@ -22,6 +22,7 @@ mod events;
 mod exists_ok;
 mod expiry;
 mod extend;
+mod find;
 mod groups;
 mod history;
 mod id;
