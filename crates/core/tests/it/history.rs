@@ -177,6 +177,7 @@ impl History {
         self.check_rules();
         self.check_crons(step, changes_before);
         self.check_finds();
+        self.check_errors();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
         // A writer does so too: the moment is in no row.
         self.partition.hold_crons_until(Timestamp(0));

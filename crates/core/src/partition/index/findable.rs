@@ -10,6 +10,8 @@ use crate::item::{End, State};
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::index::eras::Eras;
+use crate::partition::index::errors::{Errors, Failure};
+use crate::time::Timestamp;
 
 /// What an item is found by.
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub(in crate::partition) struct Findable {
     number: ItemNumber,
     group: Option<GroupIndex>,
     state: Option<FoundByState>,
+    header_hashes: Box<[u64]>,
+    failure: Option<Failure>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,19 +32,28 @@ enum FoundByState {
 impl Findable {
     /// Nothing of an item whose move alone is left is to be seen.
     pub(in crate::partition) fn of(number: ItemNumber, entry: &Entry) -> Option<Self> {
-        let state = match &entry.state {
-            State::Suspended(_) => Some(FoundByState::Suspended { era: entry.era }),
+        let (state, failure) = match &entry.state {
+            State::Suspended(_) => (Some(FoundByState::Suspended { era: entry.era }), None),
             State::Final(_) if entry.state.is_forgotten() => return None,
-            State::Final(outcome) => Some(FoundByState::Final(outcome.end)),
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) => None,
+            State::Final(outcome) => {
+                let failure = failure(number, outcome.finished_at, entry);
+                (Some(FoundByState::Final(outcome.end)), failure)
+            }
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) => (None, None),
         };
-        let findable = Self { number, group: entry.group, state };
+        let header_hashes = entry.header_hashes().into();
+        let findable = Self { number, group: entry.group, state, header_hashes, failure };
         findable.is_found_by_something().then_some(findable)
     }
 
     fn is_found_by_something(&self) -> bool {
-        self.group.is_some() || self.state.is_some()
+        self.group.is_some() || self.state.is_some() || !self.header_hashes.is_empty()
     }
+}
+
+fn failure(number: ItemNumber, at: Timestamp, entry: &Entry) -> Option<Failure> {
+    let error = entry.extras.as_ref()?.error.as_ref()?;
+    Some(Failure { code: error.code.clone().unwrap_or_default(), at, number })
 }
 
 /// Item numbers in their order, by what the items are found by.
@@ -50,21 +63,32 @@ pub(in crate::partition) struct Finders {
     /// By the position of the end.
     finals: [SortedMap<ItemNumber, ()>; 4],
     members: SortedMap<(GroupIndex, ItemNumber), ()>,
+    /// By the hash of a header, or [`crate::headers::MAY_HAVE_ANY`].
+    headers: SortedMap<(u64, ItemNumber), ()>,
+    errors: Errors,
 }
 
 const _: () = assert!(size_of::<((GroupIndex, ItemNumber), ())>() <= 16, "memory per member is promised");
+// A chunk of a map is at least half full: 32 bytes.
+const _: () = assert!(size_of::<((u64, ItemNumber), ())>() <= 16, "memory per indexed header is promised");
 
 impl Finders {
     /// Groups by number: the order in which they came up differs between a partition and its rebuilt self.
     pub(in crate::partition) fn shown(&self, number: impl Fn(GroupIndex) -> GroupNumber) -> impl fmt::Debug {
         let members = self.members.iter().map(|((group, item), ())| (number(group), item));
-        (&self.suspended, &self.finals, members.collect::<BTreeSet<_>>())
+        (&self.suspended, &self.finals, members.collect::<BTreeSet<_>>(), &self.headers, &self.errors)
     }
 
     pub(in crate::partition) fn insert(&mut self, findable: Findable) {
-        let Findable { number, group, state } = findable;
+        let Findable { number, group, state, header_hashes, failure } = findable;
         if let Some(group) = group {
             self.members.insert((group, number), ());
+        }
+        for hash in header_hashes {
+            self.headers.insert((hash, number), ());
+        }
+        if let Some(failure) = failure {
+            self.errors.insert(&failure);
         }
         match state {
             Some(FoundByState::Suspended { era }) => self.suspended.insert(era, number),
@@ -74,9 +98,15 @@ impl Finders {
     }
 
     pub(in crate::partition) fn remove(&mut self, findable: &Findable) {
-        let Findable { number, group, state } = findable;
+        let Findable { number, group, state, header_hashes, failure } = findable;
         if let Some(group) = group {
             self.members.remove(&(*group, *number));
+        }
+        for hash in header_hashes {
+            self.headers.remove(&(*hash, *number));
+        }
+        if let Some(failure) = failure {
+            self.errors.remove(failure);
         }
         match state {
             Some(FoundByState::Suspended { era }) => self.suspended.remove(*era, *number),
@@ -97,6 +127,14 @@ impl Finders {
 
     pub(in crate::partition) fn ended(&self, end: End) -> &SortedMap<ItemNumber, ()> {
         &self.finals[position(end)]
+    }
+
+    pub(in crate::partition) fn headers(&self) -> &SortedMap<(u64, ItemNumber), ()> {
+        &self.headers
+    }
+
+    pub(in crate::partition) fn errors(&self) -> &Errors {
+        &self.errors
     }
 
     pub(in crate::partition) fn members(&self) -> &SortedMap<(GroupIndex, ItemNumber), ()> {

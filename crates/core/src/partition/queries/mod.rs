@@ -1,5 +1,6 @@
 //! Questions that change nothing.
 
+pub(crate) mod errors;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod follow;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::produce::stored_bytes;
 use crate::footprint::Footprint;
+use crate::headers::Hashes;
 use crate::item::{Extras, ItemError, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
@@ -46,9 +47,10 @@ pub struct ImportItem {
     pub error: Option<ItemError>,
     /// Set: the item waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
-    /// `body` and `facts` are as in [`crate::verbs::NewItem`].
+    /// `body`, `facts` and `hashes` are as in [`crate::verbs::NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
+    pub hashes: Hashes,
 }
 
 impl ImportItem {
@@ -130,6 +132,7 @@ impl Partition {
             state,
             extras,
             bodies: Bodies::given(item.body, item.facts),
+            hashes: item.hashes,
         };
         Ok(self.create(now, draft, out))
     }

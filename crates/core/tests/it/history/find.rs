@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, Phase};
+use windlass_core::item::{Item, Phase, State};
 use windlass_core::partition::{Between, Find, FindOrder, FindSlice, Found};
-use windlass_core::time::Span;
+use windlass_core::row::Row;
+use windlass_core::time::{Span, Timestamp};
 
 use super::{History, address_name, groups, kind_name};
 use crate::script::START;
@@ -41,7 +42,7 @@ pub(super) fn filters() -> Vec<Find> {
         Find { group: Some(groups::name(0)), ..Find::default() },
         Find { group: Some(groups::name(1)), ..phases(&[Phase::Cancelled, Phase::Waiting]) },
         Find { address: Some(address_name(0)), ..Find::default() },
-        Find { error_code: Some("broken".into()), ..Find::default() },
+        Find { error_code: Some("max_attempts".into()), ..Find::default() },
         Find { client_id: Some("worker".into()), moved: Some(false), ..Find::default() },
         Find { moved: Some(true), ..phases(&FINAL) },
         Find {
@@ -94,6 +95,28 @@ impl History {
                 self.go_on((at, which), &find, order, &expected);
             }
         }
+    }
+
+    /// Counted from what final items show, but for those that the sweep has still to write down.
+    pub(super) fn check_errors(&self) {
+        let mut expected: BTreeMap<Arc<str>, (u64, Timestamp, ItemNumber)> = BTreeMap::new();
+        for row in self.partition.rows() {
+            let Row::Item(item) = row else { continue };
+            let State::Final(outcome) = &item.state else { continue };
+            let shown = self.partition.get(item.number).and_then(|item| item.extras?.error);
+            let Some(error) = shown else { continue };
+            let (count, at, latest) =
+                expected.entry(error.code.unwrap_or_default()).or_insert((0, Timestamp(0), item.number));
+            *count += 1;
+            (*at, *latest) = (*at, *latest).max((outcome.finished_at, item.number));
+        }
+        let told: BTreeMap<_, _> = self
+            .partition
+            .errors(usize::MAX)
+            .into_iter()
+            .map(|error| (error.code, (error.count, error.latest_at, error.latest)))
+            .collect();
+        assert_eq!(told, expected);
     }
 
     fn check_find(&self, find: &Find, expected: &BTreeSet<ItemNumber>, shown: &Shown) {

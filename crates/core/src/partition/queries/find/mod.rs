@@ -2,21 +2,23 @@
 //! slice goes by the narrowest index that its filters allow, walks all items where there is none, and looks at no more than
 //! it may.
 
-use std::collections::BTreeSet;
+mod candidates;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::containers::SortedMap;
 use crate::effort::{self, Looked};
 use crate::group::Member;
+use crate::headers::MAY_HAVE_ANY;
 use crate::id::ItemNumber;
-use crate::item::{End, Item, Phase};
+use crate::item::{Item, Phase};
 use crate::mutant::{self, Mutant};
 use crate::partition::Partition;
 use crate::partition::entry::Entry;
 use crate::partition::index::kinds::KindIndex;
 use crate::time::Timestamp;
+use candidates::{Numbers, Run};
 
 /// Filters, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,11 @@ pub struct Find {
     pub changed: Between,
     /// Whether the item tells what it was moved to.
     pub moved: Option<bool>,
+    /// [`header_hash`](crate::headers::header_hash) of each header that the item must have, by its name; the reference is among
+    /// them, under [`REFERENCE`](crate::headers::REFERENCE), and no header of that name.
+    pub headers: BTreeMap<Arc<str>, u64>,
+    /// Whether the caller asks the record for more than `headers`: items without headers and reference do not match.
+    pub by_record: bool,
 }
 
 /// A span of time; unset where it has no limit.
@@ -88,10 +95,9 @@ pub struct Found {
 pub struct FoundItem {
     pub item: Item,
     pub member: Option<Member>,
+    /// Whether the item matches only if its record has the headers that are asked for: the caller has to look.
+    pub to_verify: bool,
 }
-
-/// Item numbers in the order of a slice.
-type Numbers<'a> = Box<dyn Iterator<Item = ItemNumber> + 'a>;
 
 impl Partition {
     /// The last number that was issued.
@@ -104,8 +110,8 @@ impl Partition {
     pub fn find(&self, slice: &FindSlice) -> Found {
         let FindSlice { find, matches_max, looks_max, .. } = slice;
         let mut found = Found::default();
-        let Some((span, kinds)) = slice.span().zip(self.kinds_of(find)) else { return found };
-        let mut numbers = self.candidates(find, Run { order: slice.order, span }).peekable();
+        let Some((run, kinds)) = Run::of(slice).zip(self.kinds_of(find)) else { return found };
+        let mut numbers = self.candidates(find, run).peekable();
         let mut last = None;
         while found.items.len() < (*matches_max).max(1) && found.looked < (*looks_max).max(1) {
             let Some(number) = numbers.next() else { return found };
@@ -125,49 +131,6 @@ impl Partition {
         (!known.is_empty()).then_some(Some(known))
     }
 
-    /// At least all items that match, each once.
-    fn candidates<'a>(&'a self, find: &'a Find, run: Run) -> Numbers<'a> {
-        if let Some(address) = &find.address {
-            let numbers = self.addresses.of(address, run.span);
-            return match run.order {
-                FindOrder::Newest => Box::new(numbers.rev()),
-                FindOrder::Oldest => Box::new(numbers),
-            };
-        }
-        if let Some(name) = &find.group {
-            let members = self.finders.members();
-            let members_of =
-                |group| run.through(members, move |number| (group, number), |(_, number)| number);
-            return merged(self.groups.of_name(name).map(members_of).collect(), run.order);
-        }
-        let orders = find.phases.as_ref().and_then(|phases| self.in_phases(phases));
-        match orders {
-            Some(orders) => {
-                merged(orders.into_iter().map(|keys| run.through_numbers(keys)).collect(), run.order)
-            }
-            None => run.through_numbers(&self.items),
-        }
-    }
-
-    /// The items in some states; none where there is an order of them for not all of these states.
-    fn in_phases(&self, phases: &BTreeSet<Phase>) -> Option<Vec<&SortedMap<ItemNumber, ()>>> {
-        let mut orders = Vec::new();
-        for phase in phases {
-            match phase {
-                Phase::Held | Phase::Scheduled | Phase::Waiting => return None,
-                // Some that are gone are kept as cancelled, and stand in no order of final items until the sweep comes by.
-                Phase::Cancelled if self.unswept_kept() > 0 => return None,
-                Phase::Leased => orders.extend(self.leased.visible()),
-                Phase::Suspended => orders.extend(self.finders.suspended()),
-                Phase::Completed => orders.push(self.finders.ended(End::Completed)),
-                Phase::Failed => orders.push(self.finders.ended(End::Failed)),
-                Phase::Cancelled => orders.push(self.finders.ended(End::Cancelled)),
-                Phase::Expired => orders.push(self.finders.ended(End::Expired)),
-            }
-        }
-        Some(orders)
-    }
-
     /// The item as it can be seen, if it matches. What costs least is asked first.
     fn found(
         &self,
@@ -180,10 +143,22 @@ impl Partition {
             && find.created.holds(entry.created_at)
             && self.shows_group(entry, find.group.as_ref())
             && find.takes_extras(entry)
+            && self.may_have_headers(number, entry, find)
             && self.shows_phase(entry, find.phases.as_ref());
         let item = takes.then(|| self.get(number)).flatten()?;
         let member = self.member_of(entry);
-        find.takes(&item).then_some(FoundItem { item, member })
+        find.takes(&item).then(|| FoundItem { item, member, to_verify: find.asks_record() })
+    }
+
+    /// Whether the item may have the headers that are asked for, by what its row tells of them.
+    fn may_have_headers(&self, number: ItemNumber, entry: &Entry, find: &Find) -> bool {
+        if !find.asks_record() {
+            return true;
+        }
+        let counts = |name: &Arc<str>| self.settings.indexed_since(name).is_some_and(|since| since <= number);
+        let hashes = entry.header_hashes();
+        let may_have = |hash: &u64| hashes.contains(hash) || hashes.contains(&MAY_HAVE_ANY);
+        entry.facts_bytes() > 0 && find.headers.iter().all(|(name, hash)| !counts(name) || may_have(hash))
     }
 
     fn shows_group(&self, entry: &Entry, name: Option<&Arc<str>>) -> bool {
@@ -212,6 +187,11 @@ fn page_border(last: Option<ItemNumber>, rest: &mut Peekable<Numbers<'_>>) -> Op
 }
 
 impl Find {
+    /// Whether something is asked for that only the record tells.
+    fn asks_record(&self) -> bool {
+        self.by_record || !self.headers.is_empty()
+    }
+
     /// What an item shows of its extras whatever its state.
     fn takes_extras(&self, entry: &Entry) -> bool {
         let extras = entry.extras.as_deref();
@@ -234,70 +214,4 @@ impl Find {
 /// The cron that made an item.
 fn cron_of(_entry: &Entry) -> Option<&Arc<str>> {
     None
-}
-
-impl FindSlice {
-    /// The numbers that are left to the walk.
-    fn span(&self) -> Option<RangeInclusive<ItemNumber>> {
-        let (first, last) = (ItemNumber(0), self.until);
-        let span = match (self.order, self.after) {
-            (FindOrder::Newest | FindOrder::Oldest, None) => first..=last,
-            (FindOrder::Newest, Some(after)) => first..=last.min(ItemNumber(after.0.checked_sub(1)?)),
-            (FindOrder::Oldest, Some(after)) => ItemNumber(after.0.checked_add(1)?)..=last,
-        };
-        (!span.is_empty()).then_some(span)
-    }
-}
-
-/// Which numbers of an index to go through, and in which order.
-#[derive(Clone)]
-struct Run {
-    order: FindOrder,
-    span: RangeInclusive<ItemNumber>,
-}
-
-impl Run {
-    fn through_numbers<'a, V>(&self, keys: &'a SortedMap<ItemNumber, V>) -> Numbers<'a> {
-        self.through(keys, |number| number, |key| key)
-    }
-
-    /// `key` and `number` turn one into the other. Keys follow one another as their numbers do.
-    fn through<'a, K: Ord + Copy + 'a, V>(
-        &self,
-        keys: &'a SortedMap<K, V>,
-        key: impl Fn(ItemNumber) -> K,
-        number: impl Fn(K) -> ItemNumber + 'a,
-    ) -> Numbers<'a> {
-        let (first, last) = (key(*self.span.start()), key(*self.span.end()));
-        match self.order {
-            FindOrder::Newest => {
-                let keys = keys.range_back(..=last).map(|(key, _)| key);
-                Box::new(keys.take_while(move |key| first <= *key).map(number))
-            }
-            FindOrder::Oldest => {
-                let keys = keys.range(first..).map(|(key, _)| key);
-                Box::new(keys.take_while(move |key| *key <= last).map(number))
-            }
-        }
-    }
-}
-
-/// Several orders as one.
-fn merged<'a>(mut orders: Vec<Numbers<'a>>, order: FindOrder) -> Numbers<'a> {
-    if orders.len() == 1 {
-        return orders.remove(0);
-    }
-    // What comes first has the smaller rank.
-    let rank = move |ItemNumber(number)| match order {
-        FindOrder::Newest => !number,
-        FindOrder::Oldest => number,
-    };
-    let head = |(at, numbers): (usize, &mut Numbers<'a>)| Some((rank(numbers.next()?), at));
-    let mut heads: BTreeSet<(u64, usize)> = orders.iter_mut().enumerate().filter_map(head).collect();
-    Box::new(std::iter::from_fn(move || {
-        let (first, at) = heads.pop_first()?;
-        heads.extend(orders[at].next().map(|number| (rank(number), at)));
-        // Turning a number around twice gives the number.
-        Some(ItemNumber(rank(ItemNumber(first))))
-    }))
 }
