@@ -9,7 +9,7 @@ use crate::world::{TestServer, held, with};
 
 /// Produces an item, leases it, and fails it for good. Its id.
 async fn failed(http: &mut Http, queue: &str, item: Value) -> String {
-    let id = http.produce(queue, json!([item])).await[0]["id"].as_str().expect("an id").to_owned();
+    let id = http.produce(queue, json!([item])).await[0].as_str().expect("an id").to_owned();
     let leased = http.lease(queue, 1).await;
     assert_eq!(leased[0]["id"], id);
     fail(http, queue, &leased[0]).await;
@@ -202,7 +202,7 @@ async fn a_letter_whose_address_is_taken_stays() {
 async fn an_update_changes_only_what_is_given() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let item = json!({"json": {"to": "ada"}, "priority": 5, "reference": "order 7", "headers": {"tenant": "a", "b": "c"}});
-    let id = http.produce("q", json!([item])).await[0]["id"].as_str().expect("an id").to_owned();
+    let id = http.produce("q", json!([item])).await[0].as_str().expect("an id").to_owned();
     let before = get(&mut http, &id).await;
     let mut update =
         async |more: Value| http.ok("item.update", with(json!({"id": id}), more)).await["item"].clone();
@@ -236,7 +236,7 @@ async fn an_update_changes_only_what_is_given() {
     let (status, code, message) = http.refused("item.update", &json!({"id": id, "priority": 1})).await;
     assert_eq!((status, &*code), (409, "wrong_state"));
     assert!(message.contains("expired"), "{message}");
-    let at = http.produce("q", json!([{"utf8": "a", "address": "desk"}])).await[0]["id"].clone();
+    let at = http.produce("q", json!([{"utf8": "a", "address": "desk"}])).await[0].clone();
     let request = UpdateItemRequest {
         queue: Some("q".into()),
         address: Some("desk".into()),
