@@ -103,9 +103,12 @@ impl Change {
             let dry = changed(remote.client(), dry, None, out).await?;
             if dry_run {
                 out.reply(&dry, |_| would_be(&dry, action))?;
-                return Ok(failed::told(&dry.failed, out));
+                failed::told(&dry.failed, out);
+                return Ok(Exit::Done);
             }
-            out.talk(would_be(&dry, action).trim_end());
+            if !out.json() {
+                out.talk(would_be(&dry, action).trim_end());
+            }
             matched = Some(dry.matched);
         }
         let is_to_be_asked = matched.is_some_and(|matched| matched > 0) && action.is_asked_about();
