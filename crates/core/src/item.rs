@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::id::{GroupNumber, ItemId, ItemNumber, PartitionId, Permit};
+use crate::mutant::{self, Mutant};
 use crate::time::{Span, Timestamp};
 
 /// An item as its row holds it: everything but the body (payload, headers, reference), which only the store has.
@@ -32,7 +33,10 @@ pub enum State {
     Scheduled {
         due_at: Timestamp,
     },
-    Waiting,
+    Waiting {
+        /// For an item that fell due the time at which it was due.
+        since: Timestamp,
+    },
     Leased(Box<Lease>),
     /// Nobody works on it until somebody answers.
     Suspended(Box<Suspension>),
@@ -196,12 +200,14 @@ pub struct Extras {
     pub address: Option<Arc<str>>,
     /// Where it was moved here from.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made it, or made the item that it was before it was moved or rerun.
+    pub cron: Option<Box<CronRun>>,
     /// The item that this one was moved, redriven or rerun to.
     pub moved_to: Option<Box<MovedTo>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
     pub last_lease: Option<LastLease>,
-    /// When the item became waiting, scheduled or suspended, if it was in another state before. Leases and outcomes have a
-    /// time of their own: see [`Item::changed_at`].
+    /// When the item became scheduled or suspended, if it was in another state before. The other states have a time of their
+    /// own: see [`Item::changed_at`].
     pub changed_at: Option<Timestamp>,
     /// How many attempts were logged: see [`crate::attempt`].
     pub attempts_logged: u32,
@@ -247,11 +253,28 @@ pub struct LastLease {
     pub leased_at: Timestamp,
 }
 
+/// What an item tells of the cron that made it. The cron may be gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronRun {
+    pub name: Arc<str>,
+    /// The time of the schedule that the item stands for; for an item made by a trigger the moment of that.
+    pub scheduled_at: Timestamp,
+}
+
 /// Where an item goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
     pub queue: Arc<str>,
     pub id: ItemId,
+}
+
+impl MovedTo {
+    pub(crate) fn new(queue: Arc<str>, mut id: ItemId) -> Self {
+        if mutant::active(Mutant::MovedToNowhere) {
+            id.number.0 += 1;
+        }
+        Self { queue, id }
+    }
 }
 
 /// The length of a payload, rounded up by at most an eighth: it fits the one byte that is left in an entry.
@@ -318,7 +341,8 @@ impl Item {
         match &self.state {
             State::Leased(lease) => lease.leased_at,
             State::Final(outcome) => outcome.finished_at,
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) => {
+            State::Waiting { since } => *since,
+            State::Scheduled { .. } | State::Suspended(_) => {
                 self.extras.as_ref().and_then(|extras| extras.changed_at).unwrap_or(self.created_at)
             }
         }
@@ -328,7 +352,7 @@ impl Item {
     pub fn keeps_payload(&self) -> bool {
         match &self.state {
             State::Final(outcome) => outcome.payload_kept,
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => true,
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => true,
         }
     }
 
@@ -336,7 +360,7 @@ impl Item {
     pub fn started(&self) -> Option<(Timestamp, &Arc<str>)> {
         match &self.state {
             State::Leased(lease) => Some((lease.leased_at, &lease.client_id)),
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) | State::Final(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) | State::Final(_) => {
                 let last = self.extras.as_ref()?.last_lease.as_ref()?;
                 Some((last.leased_at, &last.client_id))
             }
@@ -366,7 +390,7 @@ impl State {
             Self::Leased(lease) => lease.client_id.len(),
             Self::Suspended(suspension) => suspension.reason.as_ref().map_or(0, |reason| reason.len()),
             Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.bytes()),
-            Self::Scheduled { .. } | Self::Waiting => 0,
+            Self::Scheduled { .. } | Self::Waiting { .. } => 0,
         }
     }
 
@@ -374,7 +398,7 @@ impl State {
     pub fn outgoing(&self) -> Option<&Outgoing> {
         match self {
             Self::Final(outcome) => outcome.outgoing.as_deref(),
-            Self::Scheduled { .. } | Self::Waiting | Self::Leased(_) | Self::Suspended(_) => None,
+            Self::Scheduled { .. } | Self::Waiting { .. } | Self::Leased(_) | Self::Suspended(_) => None,
         }
     }
 
@@ -386,7 +410,7 @@ impl State {
     pub fn phase(&self) -> Phase {
         match self {
             Self::Scheduled { .. } => Phase::Scheduled,
-            Self::Waiting => Phase::Waiting,
+            Self::Waiting { .. } => Phase::Waiting,
             Self::Leased(_) => Phase::Leased,
             Self::Suspended(_) => Phase::Suspended,
             Self::Final(outcome) => match outcome.end {

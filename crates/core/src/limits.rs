@@ -278,6 +278,7 @@ pub(crate) fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
         check_kind(&item.kind)?;
         item.address.as_deref().map_or(Ok(()), check_address)?;
         item.error.as_ref().map_or(Ok(()), check_error)?;
+        item.cron.as_ref().map_or(Ok(()), |run| check_name("cron", &run.name))?;
         let suspended = item.suspended.as_deref();
         suspended.and_then(|suspension| suspension.reason.as_deref()).map_or(Ok(()), check_reason)?;
         item.origin.as_deref().map_or(Ok(()), check_origin)

@@ -73,6 +73,12 @@ pub enum Mutant {
     ForgetEnd,
     /// core: a cron runs and does not go on to its next time.
     RunAgain,
+    /// core: an item that was rerun can be rerun again.
+    RerunTwice,
+    /// core: a payload is removed although its item's row says that it is kept.
+    PayloadLostWithItemKept,
+    /// core: an item tells a wrong number of where it went on.
+    MovedToNowhere,
     /// registry: the lock on changes is held while partitions are told.
     LockWhileTold,
     /// outbox: moves stay assigned to a partition that went with its queue.
@@ -116,7 +122,7 @@ pub enum Mutant {
 impl Mutant {
     /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
     /// The histories of the core find that one.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -150,6 +156,9 @@ impl Mutant {
         Self::AbortEarly,
         Self::ForgetEnd,
         Self::CronTimeAgain,
+        Self::RerunTwice,
+        Self::PayloadLostWithItemKept,
+        Self::MovedToNowhere,
         Self::LockWhileTold,
         Self::AssignedForEver,
     ];

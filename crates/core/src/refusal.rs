@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cron::CronRefusal;
 use crate::id::{ItemId, ItemNumber, PartitionId};
-use crate::item::LeaseEnd;
+use crate::item::{LeaseEnd, Phase};
 use crate::limits::Invalid;
 use crate::row::QueueName;
 
@@ -48,6 +48,10 @@ pub enum Refusal {
     Ended,
     /// The item has not ended, and what is asked for is for final ones.
     NotEnded,
+    /// What is asked for is not for items of this state.
+    WrongPhase {
+        phase: Phase,
+    },
     /// The item goes on as this one.
     MovedOn {
         id: ItemId,

@@ -209,7 +209,7 @@ impl Clearable {
     /// What is final is never cleared.
     pub fn of(state: &State) -> Option<Self> {
         match state {
-            State::Waiting => Some(Self::Waiting),
+            State::Waiting { .. } => Some(Self::Waiting),
             State::Scheduled { .. } => Some(Self::Scheduled),
             State::Leased(_) => Some(Self::Leased),
             State::Suspended(_) => Some(Self::Suspended),
@@ -502,8 +502,9 @@ fn extras_bytes(item: &Item) -> usize {
     let addresses = extras.address.iter().chain(names);
     let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
     let moved_to = extras.moved_to.as_ref().map_or(0, |moved_to| 32 + moved_to.queue.len());
+    let cron = extras.cron.as_ref().map_or(0, |run| 16 + run.name.len());
     let client_id = extras.last_lease.as_ref().map_or(0, |last| last.client_id.len());
     let texts =
         errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
-    texts + origin_bytes + moved_to + client_id + extras.unknown.len()
+    texts + origin_bytes + moved_to + cron + client_id + extras.unknown.len()
 }

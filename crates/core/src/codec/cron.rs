@@ -1,4 +1,4 @@
-//! The values of a cron's row and of the row of its name.
+//! The values of a cron's row and of the row of its name, and what an item tells of its cron.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::DecodeError;
 use super::group::{decode_template, encode_template};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::cron::{CatchUp, Cron, CronHome, CronName, Leaves, Overlap};
-use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Assigned, MoveNumber};
+use crate::id::{ItemId, ItemNumber, PartitionId};
+use crate::item::{Assigned, CronRun, MoveNumber};
 use crate::row::QueueName;
 use crate::time::Timestamp;
 
@@ -27,7 +27,10 @@ const LAST_ITEM: u8 = 12;
 const LEAVES_TO: u8 = 13;
 const LEAVES_NUMBER: u8 = 14;
 const LEAVES_QUEUE: u8 = 15;
-const KNOWN_MAX: u8 = LEAVES_QUEUE;
+/// `LAST_ELSEWHERE_PARTITION` and `LAST_ELSEWHERE` are written together.
+const LAST_ELSEWHERE_PARTITION: u8 = 16;
+const LAST_ELSEWHERE: u8 = 17;
+const KNOWN_MAX: u8 = LAST_ELSEWHERE;
 
 pub(super) fn encode(cron: &Cron, out: &mut Vec<u8>) {
     put_number(out, NUMBER, cron.number);
@@ -50,6 +53,10 @@ pub(super) fn encode(cron: &Cron, out: &mut Vec<u8>) {
         if let Some(value) = value {
             put_near(out, field, value, cron.number);
         }
+    }
+    if let Some(id) = cron.last_item_elsewhere {
+        put_number(out, LAST_ELSEWHERE_PARTITION, id.partition.0.into());
+        put_near(out, LAST_ELSEWHERE, id.number.0, cron.number);
     }
     if let Some(Leaves { queue, assigned }) = &cron.leaves {
         put_number(out, LEAVES_TO, assigned.partition.0.into());
@@ -78,9 +85,16 @@ pub(super) fn decode(name: Arc<str>, value: &[u8]) -> Result<Cron, DecodeError> 
         next_at: time(NEXT_AT)?,
         last_at: time(LAST_AT)?,
         last_item: record.near(LAST_ITEM, number)?.map(ItemNumber),
+        last_item_elsewhere: decode_last_elsewhere(&record, number)?,
         leaves: decode_leaves(&record)?,
         unknown: record.unknown,
     })
+}
+
+fn decode_last_elsewhere(record: &Record<'_>, number: u64) -> Result<Option<ItemId>, DecodeError> {
+    let Some(last) = record.near(LAST_ELSEWHERE, number)? else { return Ok(None) };
+    let partition = PartitionId(record.small(LAST_ELSEWHERE_PARTITION)?);
+    Ok(Some(ItemId { partition, number: ItemNumber(last) }))
 }
 
 fn decode_leaves(record: &Record<'_>) -> Result<Option<Leaves>, DecodeError> {
@@ -135,4 +149,20 @@ pub(super) fn decode_home(name: CronName, value: &[u8]) -> Result<CronHome, Deco
     let queue = record.text(QUEUE)?.ok_or(DecodeError::row("is of a cron's name without a queue"))?;
     let CronName { namespace, name } = name;
     Ok(CronHome { name, queue: QueueName { namespace, name: queue }, unknown: record.unknown })
+}
+
+const RUN_NAME: u8 = 1;
+const RUN_SCHEDULED_AT: u8 = 2;
+
+pub(super) fn encode_run(run: &CronRun) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(&mut out, RUN_NAME, run.name.as_bytes());
+    put_number(&mut out, RUN_SCHEDULED_AT, run.scheduled_at.0);
+    out
+}
+
+pub(super) fn decode_run(value: &[u8]) -> Result<CronRun, DecodeError> {
+    let record = Record::read(value, RUN_SCHEDULED_AT)?;
+    let name = record.text(RUN_NAME)?.ok_or(DecodeError::row("was made by a cron without a name"))?;
+    Ok(CronRun { name, scheduled_at: Timestamp(record.number_or_zero(RUN_SCHEDULED_AT)?) })
 }

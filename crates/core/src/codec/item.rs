@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
+use super::cron::{decode_run, encode_run};
 use super::moves::{
     decode_moved_to, decode_origin, decode_outgoing, encode_moved_to, encode_origin, encode_outgoing,
 };
@@ -62,7 +63,10 @@ const MOVED_TO: u8 = 39;
 /// The code of a [`PayloadSize`].
 const PAYLOAD_SIZE: u8 = 40;
 const PAYLOAD_KEPT: u8 = 41;
-const KNOWN_MAX: u8 = PAYLOAD_KEPT;
+const CRON_RUN: u8 = 42;
+/// Only for a waiting item; unset: since it was made.
+const WAITING_SINCE: u8 = 43;
+const KNOWN_MAX: u8 = WAITING_SINCE;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -78,15 +82,15 @@ pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
         put_near(out, GROUP, group.0, number);
     }
     put_unless_zero(out, PAYLOAD_SIZE, item.payload_size.code().into());
-    encode_state(&item.state, number, out);
+    encode_state(&item.state, number, item.created_at, out);
     if let Some(extras) = &item.extras {
         encode_extras(extras, number, out);
     }
 }
 
-fn encode_state(state: &State, number: u64, out: &mut Vec<u8>) {
+fn encode_state(state: &State, number: u64, created_at: Timestamp, out: &mut Vec<u8>) {
     match state {
-        State::Waiting => {}
+        State::Waiting { since } => put_unless_same(out, WAITING_SINCE, since.0, created_at.0),
         State::Scheduled { due_at } => put_near(out, DUE_AT, due_at.0, number),
         State::Leased(lease) => encode_lease(lease, number, out),
         State::Suspended(suspension) => {
@@ -126,6 +130,9 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     if let Some(origin) = &extras.origin {
         put_bytes(out, ORIGIN, &encode_origin(origin));
     }
+    if let Some(run) = &extras.cron {
+        put_bytes(out, CRON_RUN, &encode_run(run));
+    }
     if let Some(last) = &extras.last_lease {
         put_near(out, LAST_PERMIT, last.permit.0, number);
         put_unless_zero(out, LAST_LEASE_END, lease_end_code(last.end));
@@ -163,17 +170,18 @@ pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeErr
     if place > NUMBER_MAX {
         return Err(DecodeError::new(PLACE, "holds a place beyond the largest"));
     }
+    let created_at = Timestamp(record.near_or_same(CREATED_AT, number.0)?);
     Ok(Item {
         number,
         place,
         kind: record.text(KIND)?.unwrap_or_else(|| KIND_DEFAULT.into()),
         priority: record.small(PRIORITY)?,
-        created_at: Timestamp(record.near_or_same(CREATED_AT, number.0)?),
+        created_at,
         attempts: record.small(ATTEMPTS)?,
         era: record.small(ERA)?,
         group: decode_group(&record, number.0)?,
         payload_size: PayloadSize::of_code(record.small(PAYLOAD_SIZE)?),
-        state: decode_state(&record, number.0)?,
+        state: decode_state(&record, number.0, created_at)?,
         extras: decode_extras(&mut record, number.0)?,
     })
 }
@@ -185,12 +193,14 @@ fn decode_group(record: &Record<'_>, number: u64) -> Result<Option<GroupNumber>,
     }
 }
 
-fn decode_state(record: &Record<'_>, number: u64) -> Result<State, DecodeError> {
+fn decode_state(record: &Record<'_>, number: u64, created_at: Timestamp) -> Result<State, DecodeError> {
     let (due_at, permit, end) =
         (record.near(DUE_AT, number)?, record.near(PERMIT, number)?, record.number(END)?);
     let suspended = record.text(SUSPENDED)?;
     match (due_at, permit, end, suspended) {
-        (None, None, None, None) => Ok(State::Waiting),
+        (None, None, None, None) => {
+            Ok(State::Waiting { since: Timestamp(record.near_or_same(WAITING_SINCE, created_at.0)?) })
+        }
         (Some(due_at), None, None, None) => Ok(State::Scheduled { due_at: Timestamp(due_at) }),
         (None, Some(permit), None, None) => Ok(State::Leased(Box::new(decode_lease(record, permit)?))),
         (None, None, Some(end), None) => Ok(State::Final(Box::new(decode_outcome(record, end, number)?))),
@@ -232,6 +242,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
         address: record.text(ADDRESS)?,
         origin: record.bytes(ORIGIN)?.map(decode_origin).transpose()?.map(Box::new),
+        cron: record.bytes(CRON_RUN)?.map(decode_run).transpose()?.map(Box::new),
         moved_to: record.bytes(MOVED_TO)?.map(decode_moved_to).transpose()?.map(Box::new),
         last_lease: decode_last_lease(record, number)?,
         changed_at: record.near(CHANGED_AT, number)?.map(Timestamp),

@@ -117,6 +117,7 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::NotSuspended
         | Refusal::Ended
         | Refusal::NotEnded
+        | Refusal::WrongPhase { .. }
         | Refusal::MovedOn { .. }
         | Refusal::Leaving
         | Refusal::NoPayload { .. }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, Schedule, ScheduleError, TIMEZONE_BYTES_MAX};
 
 use crate::group::Template;
-use crate::id::ItemNumber;
+use crate::id::{ItemId, ItemNumber, PartitionId};
 use crate::item::Assigned;
 use crate::row::QueueName;
 use crate::settings::differs;
@@ -43,6 +43,8 @@ pub struct Cron {
     pub last_at: Option<Timestamp>,
     /// The last item it made here.
     pub last_item: Option<ItemNumber>,
+    /// The last item it made in another partition, if it has made none since.
+    pub last_item_elsewhere: Option<ItemId>,
     /// Set once another partition is to take the cron: it does not run here any more.
     pub leaves: Option<Leaves>,
     /// Encoded fields of a newer version, carried along untouched.
@@ -131,6 +133,18 @@ impl Cron {
     /// When it is to run here next.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         self.next_at.filter(|_| self.leaves.is_none())
+    }
+
+    /// The last item it made, whichever partition it was in then. `here` is the partition that has the cron.
+    pub fn last_made(&self, here: PartitionId) -> Option<ItemId> {
+        let id = |number| ItemId { partition: here, number };
+        self.last_item.map(id).or(self.last_item_elsewhere)
+    }
+
+    /// Remembers an item that it made here.
+    pub(crate) fn made(&mut self, item: ItemNumber) {
+        self.last_item = Some(item);
+        self.last_item_elsewhere = None;
     }
 
     /// The name in the API of the first field that is given and that the cron does not have. Whether the item has the same body

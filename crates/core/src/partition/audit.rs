@@ -294,8 +294,8 @@ fn seen_as(state: &State, held: bool) -> Counts {
     match state {
         State::Final(_) => {}
         State::Scheduled { .. } => one.scheduled = 1,
-        State::Waiting if held => one.held = 1,
-        State::Waiting => one.waiting = 1,
+        State::Waiting { .. } if held => one.held = 1,
+        State::Waiting { .. } => one.waiting = 1,
         State::Leased(_) => one.leased = 1,
         State::Suspended(_) => one.suspended = 1,
     }

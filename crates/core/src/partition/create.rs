@@ -156,7 +156,7 @@ impl Partition {
 fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
     match due_at {
         Some(due_at) if due_at > now => State::Scheduled { due_at },
-        Some(_) | None => State::Waiting,
+        Some(_) | None => State::Waiting { since: now },
     }
 }
 

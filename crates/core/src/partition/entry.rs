@@ -33,11 +33,31 @@ impl Entry {
 
     /// The same item after its lease ended, with a note that tells a late worker why.
     pub(super) fn after_lease(&self, now: Timestamp, lease: &Lease, end: LeaseEnd, state: State) -> Self {
-        let mut next = self.with_state(state);
-        let extras = next.extras.get_or_insert_default();
-        extras.last_lease = Some(lease.ended(end));
-        extras.changed_at = Some(now);
+        let mut next = self.with_state(State::Waiting { since: now });
+        next.extras.get_or_insert_default().last_lease = Some(lease.ended(end));
+        next.turn(now, state);
         next
+    }
+
+    /// Gives the item another state. Its era is set when it is written.
+    pub(super) fn turn(&mut self, at: Timestamp, state: State) {
+        match state {
+            State::Scheduled { .. } | State::Suspended(_) => {
+                self.extras.get_or_insert_default().changed_at = Some(at);
+            }
+            State::Waiting { .. } | State::Leased(_) | State::Final(_) => {
+                if let Some(extras) = &mut self.extras {
+                    extras.changed_at = None;
+                }
+                self.drop_empty_extras();
+            }
+        }
+        self.state = state;
+    }
+
+    /// Extras that say nothing take memory all the same.
+    pub(super) fn drop_empty_extras(&mut self) {
+        self.extras.take_if(|extras| **extras == Extras::default());
     }
 
     pub(super) fn lane(&self) -> Lane {

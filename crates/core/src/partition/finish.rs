@@ -8,6 +8,7 @@ use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, Outcome, PayloadSize, State};
+use crate::mutant::{self, Mutant};
 use crate::row::{Change, Part};
 use crate::settings::{Keep, RetainPayload};
 use crate::time::Timestamp;
@@ -51,7 +52,7 @@ impl Partition {
         let payload_kept = outcome.payload_kept;
         last.state = State::Final(Box::new(outcome));
         self.write(number, last, out);
-        if !payload_kept {
+        if !payload_kept || mutant::active(Mutant::PayloadLostWithItemKept) {
             out.changes.push(Change::RemoveBody { number, part: Part::Payload });
         }
         if let Some(body) = result {

@@ -38,7 +38,7 @@ impl Partition {
             }
             State::Leased(_)
             | State::Scheduled { .. }
-            | State::Waiting
+            | State::Waiting { .. }
             | State::Suspended(_)
             | State::Final(_) => {
                 Err(Refusal::LeaseLost { reason: lost_because(entry.extras.as_deref(), held) })

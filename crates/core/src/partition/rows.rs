@@ -133,7 +133,7 @@ impl Partition {
     pub(super) fn write(&mut self, number: ItemNumber, mut entry: Entry, out: &mut Output) {
         entry.era = self.cleared.era(&entry.state);
         let is_open = || self.lanes.can_be_had(entry.lane());
-        out.available |= matches!(entry.state, State::Waiting) && is_open();
+        out.available |= matches!(entry.state, State::Waiting { .. }) && is_open();
         self.tell_change(number, &entry, out);
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
         out.put_attempt(number);
@@ -336,7 +336,7 @@ impl Partition {
         let lane = entry.lane();
         let place = (rank(entry.priority, entry.place), number);
         match &entry.state {
-            State::Waiting => Spot::Waiting(lane, place),
+            State::Waiting { .. } => Spot::Waiting(lane, place),
             State::Scheduled { due_at } => Spot::Scheduled(lane, (due_key(*due_at), number)),
             State::Leased(lease) => Spot::Leased(lane, (self.ends_at(lease).0, number), place),
             State::Suspended(_) => Spot::Suspended(lane, place),
@@ -420,7 +420,7 @@ pub(super) struct Besides {
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
         let (expires, leaving) = match &entry.state {
-            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+            State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
                 (entry.dead_at().map(|at| (at.0, number)), None)
             }
             State::Leased(_) => (None, None),

@@ -100,7 +100,7 @@ impl Partition {
         if cancelled {
             attempt.end = AttemptEnd::Cancelled;
         }
-        let mut next = entry.after_lease(now, lease, LeaseEnd::Expired, State::Waiting);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Expired, State::Waiting { since: now });
         self.log_attempt(number, &mut next, attempt, out);
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;
@@ -158,17 +158,21 @@ impl Partition {
     fn start(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items in the schedule are always in `items`");
         let State::Scheduled { due_at } = entry.state else { unreachable!("only scheduled items fall due") };
-        let mut next = entry.with_state(State::Waiting);
-        let extras = next.extras.get_or_insert_default();
-        extras.changed_at = Some(due_at);
-        let last_lease = extras.last_lease.as_ref().map(|last| last.end);
-        // A retry keeps its attempt. An item that was put off was released: it has its place again, as any released one.
-        next.place = match last_lease {
-            Some(LeaseEnd::Released) => next.place,
-            _ if next.attempts == 0 => self.issue_tail_place(now, next.place, out),
-            _ => self.place_after_attempt(now, &next, out),
-        };
+        let mut next = entry.clone();
+        next.place = self.place_when_due(now, entry, out);
+        next.turn(due_at, State::Waiting { since: due_at });
         self.write(number, next, out);
+    }
+
+    /// Where a scheduled item stands once it waits.
+    pub(super) fn place_when_due(&self, now: Timestamp, entry: &Entry, out: &mut Output) -> u64 {
+        let last_lease = entry.extras.as_ref().and_then(|extras| extras.last_lease.as_ref());
+        // A retry keeps its attempt. An item that was put off was released: it has its place again, as any released one.
+        match last_lease.map(|last| last.end) {
+            Some(LeaseEnd::Released) => entry.place,
+            _ if entry.attempts == 0 => self.issue_tail_place(now, entry.place, out),
+            _ => self.place_after_attempt(now, entry, out),
+        }
     }
 
     fn forget_next_gone(&mut self, _now: Timestamp, out: &mut Output) -> bool {

@@ -203,6 +203,7 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
         dead_timeout: None,
         address: Some(address.into()),
         origin: None,
+        cron: None,
         error: None,
         suspended: None,
         body: bytes::Bytes::new(),

@@ -448,6 +448,7 @@ fn letter(number: u64, address: Option<&str>) -> Move {
         kind: "mail".into(),
         priority: 0,
         origin,
+        cron: None,
         address: None,
         enqueue_at: None,
         max_attempts: None,

@@ -85,7 +85,7 @@ fn of_item(item: &Item) -> Vec<(ItemNumber, Part)> {
         State::Final(outcome) => {
             (outcome.payload_kept || outcome.outgoing.is_some(), outcome.has_result, true)
         }
-        State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => {
+        State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => {
             (true, false, false)
         }
     };

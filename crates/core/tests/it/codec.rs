@@ -80,7 +80,7 @@ fn a_fresh_item_takes_few_bytes() {
         era: 0,
         group: None,
         payload_size: PayloadSize::default(),
-        state: State::Waiting,
+        state: State::Waiting { since: Timestamp(now) },
         extras: None,
     };
     assert_eq!(encoded(&Row::Item(item.clone())).1.len(), 2);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
-use windlass_core::id::PartitionId;
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::MoveNumber;
 use windlass_core::news::News;
 use windlass_core::partition::{StrayCron, Target};
@@ -129,6 +129,25 @@ fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
     script.pass(Span::from_secs(10));
     assert_eq!(sweep(&mut script), 0, "the cron belongs elsewhere");
     assert_eq!(script.news, [News::Outgoing]);
+}
+
+#[test]
+fn a_cron_that_moved_still_tells_the_last_item_that_it_made() {
+    let mut script = Script::new();
+    script.apply(new("tick")).unwrap();
+    let cron = script.partition.crons().next().unwrap().clone();
+    let last = ItemId { partition: SOURCE, number: ItemNumber(5) };
+    let taken = |script: &Script| script.partition.crons().next().unwrap().last_made(PartitionId(7));
+    take(&mut script, MoveNumber(1), &Cron { last_item: Some(last.number), ..cron.clone() }).unwrap();
+    assert_eq!(taken(&script), Some(last), "made where it came from");
+    let before = ItemId { partition: PartitionId(3), number: ItemNumber(4) };
+    take(&mut script, MoveNumber(2), &Cron { last_item_elsewhere: Some(before), ..cron.clone() }).unwrap();
+    assert_eq!(taken(&script), Some(before), "made before that");
+    let here = ItemId { partition: PartitionId(7), number: ItemNumber(3) };
+    take(&mut script, MoveNumber(3), &Cron { last_item_elsewhere: Some(here), ..cron }).unwrap();
+    assert_eq!(taken(&script), Some(here), "made here");
+    let made = script.apply(TriggerCron("tick".into())).unwrap().number;
+    assert_eq!(taken(&script), Some(ItemId { partition: PartitionId(7), number: made }));
 }
 
 #[test]

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::cron::{CatchUp, Cron, CronHome, CronName, CronRefusal, CronView, Overlap};
-
-use windlass_core::item::Phase;
+use windlass_core::id::PartitionId;
+use windlass_core::item::{CronRun, Phase};
 use windlass_core::limits::{KINDS_MAX, QUEUE_CRONS_MAX};
 use windlass_core::machine::Machine;
 use windlass_core::news::News;
@@ -13,12 +13,12 @@ use windlass_core::row::{Change, Part, QueueName, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{
-    Clear, CreateQueue, CronChange, DeleteCron, DeleteQueue, NameCron, NewCron, NewItem, PauseCron, Produced,
-    ResumeCron, TriggerCron, UnnameCron, UpdateCron,
+    Clear, CreateQueue, CronChange, DeleteCron, DeleteQueue, Departing, NameCron, NewCron, NewItem,
+    PauseCron, Produced, Rerun, ResumeCron, TriggerCron, UnnameCron, UpdateCron,
 };
 
 use crate::registry_script::{RegistryScript, queue_name};
-use crate::script::{START, Script, item};
+use crate::script::{RetryItem, START, Script, again, item};
 
 const SECOND: Span = Span::from_secs(1);
 
@@ -337,6 +337,88 @@ fn a_cron_can_be_held_back_and_is_late_then() {
     assert_eq!(script.partition.sweep(script.now, 10).changes, []);
     script.partition.hold_crons_until(Timestamp(0));
     assert_eq!(after(&mut script, Span::ZERO), 1);
+}
+
+/// The cron and the scheduled time that the latest item tells.
+fn latest_run(script: &Script) -> Option<(Arc<str>, Timestamp)> {
+    let items = script.partition.rows().filter_map(|row| match row {
+        Row::Item(item) => Some(item),
+        _ => None,
+    });
+    let latest = items.max_by_key(|item| item.number)?;
+    latest.extras?.cron.map(|run| (run.name, run.scheduled_at))
+}
+
+#[test]
+fn an_item_tells_its_cron_and_the_scheduled_time_that_it_stands_for() {
+    let mut script = Script::new();
+    let at = |secs| Some((Arc::from("tick"), START + Span::from_secs(secs)));
+    create_cron(&mut script, NewCron { catch_up: CatchUp::One, ..new("tick", "@every 10s") });
+    after(&mut script, Span::from_secs(10));
+    assert_eq!(latest_run(&script), at(10));
+    after(&mut script, Span::from_secs(13));
+    assert_eq!(latest_run(&script), at(20), "however late it is made");
+    after(&mut script, Span::from_secs(34));
+    assert_eq!(latest_run(&script), at(50), "of those that were missed the latest");
+    trigger(&mut script, "tick").unwrap();
+    assert_eq!(latest_run(&script), at(57), "a trigger has the moment of the call");
+    script.apply(DeleteCron("tick".into())).unwrap();
+    assert_eq!(latest_run(&script), at(57), "the item tells it also when the cron is gone");
+    let leased = script.lease(1).pop().unwrap();
+    assert_eq!(leased.cron.map(|run| run.scheduled_at), Some(START + Span::from_secs(10)));
+}
+
+#[test]
+fn overlap_looks_at_the_item_that_the_cron_made_and_not_at_what_that_was_rerun_or_moved_to() {
+    for dead_queue in [None, Some("dead".into())] {
+        let mut script = Script::with_settings(Settings { dead_queue, ..Settings::default() });
+        create_cron(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
+        assert_eq!(after(&mut script, Span::from_secs(10)), 1);
+        let held = script.lease_one();
+        script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+        let moves = script.partition.moving() == 1;
+        if !moves {
+            let rerun = Rerun { number: held.id.number, queue: "q".into(), delay: Some(Span::from_secs(60)) };
+            let anew = script.apply(rerun).unwrap().number;
+            assert_eq!(
+                script.get(anew).extras.unwrap().cron.unwrap().scheduled_at,
+                START + Span::from_secs(10)
+            );
+        }
+        assert_eq!(after(&mut script, Span::from_secs(10)), 1, "moves: {moves}");
+        assert_eq!(latest_run(&script), Some(("tick".into(), START + Span::from_secs(20))));
+    }
+}
+
+#[test]
+fn a_dead_letter_tells_the_cron_of_the_item_that_died() {
+    let mut script =
+        Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() });
+    create_cron(&mut script, new("tick", "@every 10s"));
+    after(&mut script, Span::from_secs(10));
+    let held = script.lease_one();
+    script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+    script.assign("dead", PartitionId(9), 1);
+    let departure = script.partition.departures(PartitionId(9), 1).pop().unwrap();
+    let Departing::Item(item) = departure.what else { panic!("it is an item") };
+    let run = CronRun { name: "tick".into(), scheduled_at: START + Span::from_secs(10) };
+    assert_eq!(item.cron, Some(Box::new(run)));
+}
+
+#[test]
+fn the_times_of_crons_are_counted_by_what_became_of_them() {
+    let mut script = Script::new();
+    create_cron(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
+    after(&mut script, Span::from_secs(12));
+    assert_eq!((script.totals.cron_runs, script.totals.cron_late_ms), (1, 2000));
+    after(&mut script, Span::from_secs(10));
+    assert_eq!((script.totals.cron_runs, script.totals.cron_skipped), (1, 1));
+    trigger(&mut script, "tick").unwrap();
+    assert_eq!(script.totals.cron_runs, 1, "a trigger is no time");
+    after(&mut script, Span::from_secs(37));
+    assert_eq!(script.totals.cron_missed, 3, "at 30 s, 40 s and 50 s");
+    after(&mut script, Span::from_secs(1_000_000));
+    assert_eq!(script.totals.cron_missed, 103, "no more are counted at once");
 }
 
 fn registry() -> RegistryScript {

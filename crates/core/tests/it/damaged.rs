@@ -1,13 +1,15 @@
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
+use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_core::verbs::{Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Take};
+use windlass_core::verbs::{
+    Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Moved, Rerun, Take,
+};
 
-use crate::script::{RetryItem, Script, at_once, error, items};
+use crate::script::{RetryItem, Script, arrived, at_once, error, items};
 
 fn fail(script: &mut Script, held: Held) -> Result<(), Refusal> {
     fail_as(script, Damaged { held, payload_lost: true })
@@ -30,7 +32,7 @@ fn code(error: Option<ItemError>) -> Option<String> {
 }
 
 /// An item that lost its payload on its way here, or before.
-fn take_without_payload(script: &mut Script, moves: u64) {
+pub(crate) fn take_without_payload(script: &mut Script, moves: u64) {
     let origin = || Origin {
         queue: "elsewhere".into(),
         id: None,
@@ -48,6 +50,7 @@ fn take_without_payload(script: &mut Script, moves: u64) {
             kind: "default".into(),
             priority: 0,
             origin: origin(),
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,
@@ -147,4 +150,29 @@ fn one_lease_ends_no_more_than_a_hundred_items_without_payload() {
     assert_eq!(script.totals.failed, 100);
     assert_eq!(script.lease(1).len(), 1);
     assert_eq!(script.totals.failed, 150);
+}
+
+#[test]
+fn a_damaged_item_is_shown_moved_and_deleted_without_its_payload_and_not_rerun() {
+    for settings in [Settings::default(), to_dead()] {
+        let mut script = Script::with_settings(settings);
+        let number = script.produce_one();
+        let held = script.lease_one();
+        fail(&mut script, held).unwrap();
+        let item = script.get(number);
+        let extras = item.extras.unwrap();
+        assert_eq!((item.state.phase(), code(extras.error)), (Phase::Failed, Some("damaged".into())));
+        assert_eq!((item.attempts, extras.payload_lost), (0, true));
+        let State::Final(outcome) = item.state else { panic!("it has ended") };
+        assert!(!outcome.payload_kept);
+        if outcome.outgoing.is_some() {
+            script.assign("dead", PartitionId(9), 1);
+            let departure = script.partition.departures(PartitionId(9), 1).pop().unwrap();
+            assert!(departure.payload_lost);
+            let arrived = arrived(departure.number);
+            script.apply(Moved { partition: PartitionId(9), arrived }).unwrap();
+        }
+        let rerun = Rerun { number, queue: "q".into(), delay: None };
+        assert_eq!(script.apply(rerun), Err(Refusal::NoPayload { lost: true }));
+    }
 }

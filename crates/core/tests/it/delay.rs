@@ -21,7 +21,7 @@ fn delayed(delay: Span) -> NewItem {
 fn due(script: &Script, number: ItemNumber) -> Option<Timestamp> {
     match script.get(number).state {
         State::Scheduled { due_at } => Some(due_at),
-        State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
+        State::Waiting { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
     }
 }
 

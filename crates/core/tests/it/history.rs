@@ -1,5 +1,6 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod changes;
 mod crons;
 mod ends;
 mod events;
@@ -33,7 +34,7 @@ use crate::script::START;
 use events::Streams;
 use groups::Known;
 use produce::Call;
-pub(crate) use steps::{Imported, New, Pick, Step, settings, steps};
+pub(crate) use steps::{Changed, Imported, New, Pick, Step, settings, steps};
 
 pub(crate) struct History {
     pub(crate) partition: Partition,
@@ -54,6 +55,8 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Final items that were made anew.
+    rerun: BTreeSet<ItemNumber>,
     /// Items whose end is to be told.
     watched: BTreeSet<ItemNumber>,
     /// The ends that the last step told.
@@ -94,6 +97,7 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            rerun: BTreeSet::new(),
             watched: BTreeSet::new(),
             told: Vec::new(),
             holders_of_addresses: BTreeMap::new(),
@@ -156,6 +160,8 @@ impl History {
             Step::Follow(back) => self.follow(*back),
             Step::Unfollow(back) => self.unfollow(*back),
             Step::Cron(step) => self.cron_step(step),
+            Step::Update(back, changed) => self.update(*back, *changed),
+            Step::Rerun(back, delay) => self.rerun(*back, *delay),
         }
         self.partition.audit().unwrap();
         self.bodies.check(&self.partition);
@@ -230,8 +236,8 @@ impl History {
                 continue;
             }
             let first_time = matches!(earlier.state, State::Scheduled { .. }) && earlier.attempts == 0;
-            let sent_to_tail =
-                self.settings.requeue == Requeue::Tail && matches!(step, Step::Retry(..) | Step::Sweep(_));
+            let may_be_sent = matches!(step, Step::Retry(..) | Step::Sweep(_) | Step::Update(..));
+            let sent_to_tail = self.settings.requeue == Requeue::Tail && may_be_sent;
             assert!(first_time || sent_to_tail, "{step:?} moved {number:?}");
             assert!(before.values().all(|other| other.place < item.place), "{number:?} is not at the tail");
         }

@@ -53,4 +53,5 @@ mod storage;
 mod suspend;
 mod totals;
 mod unclaimed;
+mod update;
 mod watch;

@@ -51,6 +51,7 @@ fn moved(number: u64) -> Move {
             kind: "mail".into(),
             priority: 3,
             origin,
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,

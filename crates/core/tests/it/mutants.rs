@@ -23,6 +23,9 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::AbortEarly,
         Mutant::ForgetEnd,
         Mutant::RunAgain,
+        Mutant::RerunTwice,
+        Mutant::PayloadLostWithItemKept,
+        Mutant::MovedToNowhere,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

@@ -278,7 +278,7 @@ fn lease_without(
     lease: LeaseItems,
     given_back: &BTreeSet<ItemNumber>,
 ) -> Vec<Leased> {
-    let is_aside = |row: &Row| matches!(row, Row::Item(item) if given_back.contains(&item.number) && matches!(item.state, State::Waiting));
+    let is_aside = |row: &Row| matches!(row, Row::Item(item) if given_back.contains(&item.number) && matches!(item.state, State::Waiting { .. }));
     let aside: Vec<Row> = partition.rows().filter(is_aside).collect();
     aside.iter().for_each(|row| partition.remove(&row.key()));
     let leased = partition.apply(now, lease).reply.unwrap();

@@ -206,6 +206,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
             kind,
             priority: 0,
             origin,
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,

@@ -265,6 +265,7 @@ pub(crate) fn import_item(kind: &str) -> ImportItem {
         dead_timeout: None,
         address: None,
         origin: None,
+        cron: None,
         error: None,
         suspended: None,
         body: Bytes::from_static(b"payload"),

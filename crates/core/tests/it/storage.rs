@@ -2,17 +2,17 @@
 
 use proptest::prelude::*;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
+use windlass_core::item::{CronRun, Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{Clear, Delete, Import, ImportItem, LeaseItems, List, NewItem};
+use windlass_core::verbs::{Clear, Delete, DeleteAny, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
-use crate::script::{START, Script, error, import_item, item, items};
+use crate::script::{RetryItem, START, Script, again, error, import_item, item, items};
 
 fn numbers(script: &Script, list: List) -> Vec<ItemNumber> {
     let listed = script.partition.list(list, None, 1000).unwrap();
@@ -109,12 +109,14 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     let mut script = Script::new();
     let first = script.produce_one();
     let created_at = Some(Timestamp(START.0 - 1_000_000));
+    let run = CronRun { name: "nightly".into(), scheduled_at: Timestamp(5) };
     let full = ImportItem {
         created_at,
         attempts: 2,
         max_attempts: Some(7),
         dead_timeout: Some(Span::from_secs(3600)),
         origin: Some(Box::new(origin())),
+        cron: Some(Box::new(run.clone())),
         error: Some(error("it broke")),
         facts: Some("facts".into()),
         ..import_item("mail")
@@ -128,6 +130,7 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     assert_eq!((Some(item.created_at), item.attempts, &*item.kind), (created_at, 2, "mail"));
     let extras = item.extras.unwrap();
     assert_eq!(extras.facts_bytes, 5);
+    assert_eq!(extras.cron, Some(Box::new(run)));
     assert_eq!((extras.max_attempts, extras.error), (Some(7), Some(error("it broke"))));
     assert_eq!((extras.dead_timeout, extras.origin), (Some(Span::from_secs(3600)), Some(Box::new(origin()))));
     assert_eq!(script.get(imported[1]).created_at, script.now);
@@ -205,6 +208,29 @@ fn a_deleted_item_is_gone_whatever_it_was_and_nothing_of_it_is_kept() {
 }
 
 #[test]
+fn what_has_ended_is_deleted_only_where_any_item_may_be() {
+    let mut script =
+        Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() });
+    let address = || Some("here".into());
+    let cleared = script.produce([NewItem { address: address(), ..item("default") }])[0];
+    script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
+    let completed = script.produce([NewItem { address: address(), ..item("default") }])[0];
+    let held = script.lease_one();
+    script.complete(held, Some("done")).unwrap();
+    let moving = script.produce_one();
+    let held = script.lease_one();
+    script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+    let live = script.produce_one();
+    let all = [cleared, completed, moving, live];
+    assert_eq!(delete(&mut script, &all[..3]), vec![Err(Refusal::Ended); 3]);
+    assert_eq!(script.apply(DeleteAny(all.to_vec())), Ok(vec![Ok(()); 4]));
+    assert_eq!(all.map(|number| script.partition.get(number)), [const { None }; 4]);
+    assert_eq!(script.partition.moving(), 1, "it arrives all the same");
+    assert_eq!(script.apply(DeleteAny(all.to_vec())), Ok(vec![Err(Refusal::NotFound); 4]));
+    assert_eq!(script.partition.retained(), 0);
+}
+
+#[test]
 fn what_has_ended_is_not_deleted() {
     let mut script = Script::new();
     script.produce_one();
@@ -227,7 +253,7 @@ proptest! {
         history.step(&Step::Sweep(1000));
         let listed = paged(&history.partition, List::Queue, limit);
         let mut found: Vec<Item> = history.items().into_values().collect();
-        found.retain(|item| matches!(item.state, State::Waiting | State::Leased(_) | State::Suspended(_)));
+        found.retain(|item| matches!(item.state, State::Waiting { .. } | State::Leased(_) | State::Suspended(_)));
         found.sort_by_key(|item| (item.priority, item.place));
         prop_assert_eq!(&listed, &found);
 

@@ -132,6 +132,7 @@ impl Carrier {
             priority: item.priority,
             origin,
             address: item.address_there.clone(),
+            cron: item.cron.clone(),
             enqueue_at: item.enqueue_at,
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout,

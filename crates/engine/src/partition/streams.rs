@@ -95,7 +95,9 @@ impl Final {
     pub(crate) fn of(item: &Item) -> Option<Self> {
         let at = match &item.state {
             State::Final(outcome) => outcome.finished_at,
-            State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => return None,
+            State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => {
+                return None;
+            }
         };
         Some(Self { phase: item.state.phase(), at, last_seq: event_count(item) })
     }
@@ -108,7 +110,7 @@ pub(crate) fn event_count(item: &Item) -> u64 {
 fn reason_of(item: &Item) -> Option<Arc<str>> {
     match &item.state {
         State::Suspended(suspension) => suspension.reason.clone(),
-        State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Final(_) => None,
+        State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Final(_) => None,
     }
 }
 

@@ -80,7 +80,7 @@ fn holding(partition: PartitionId, item: Item) -> Holding {
     let id = ItemId { number: item.number, partition };
     match item.state {
         State::Leased(lease) => Holding { id, kind: item.kind, attempts: item.attempts, lease: *lease },
-        State::Scheduled { .. } | State::Waiting | State::Suspended(_) | State::Final(_) => {
+        State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) | State::Final(_) => {
             unreachable!("only leased items were asked for")
         }
     }

@@ -130,7 +130,7 @@ fn came(partition: &Partition, number: ItemNumber) -> (Came, bool) {
             Some(Outgoing { reason, .. }) => (Came::UnderWay, *reason == MoveReason::Rerun),
             None => (Came::Nowhere, false),
         },
-        (None, State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_)) => {
+        (None, State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_)) => {
             (Came::Nowhere, false)
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn item(number: u64) -> Row {
         era: 0,
         group: None,
         payload_size: PayloadSize::default(),
-        state: State::Waiting,
+        state: State::Waiting { since: Timestamp(number) },
         extras: None,
     })
 }

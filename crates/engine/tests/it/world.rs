@@ -325,6 +325,7 @@ pub(crate) fn import_item(payload: &str) -> ImportItem {
         dead_timeout: None,
         address: None,
         origin: None,
+        cron: None,
         error: None,
         suspended: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),

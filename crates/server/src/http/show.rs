@@ -109,7 +109,7 @@ pub fn item(view: ItemView) -> Item {
 
 fn with_state(shown: Item, state: &State) -> Item {
     match state {
-        State::Waiting => shown,
+        State::Waiting { .. } => shown,
         State::Scheduled { due_at } => Item { enqueue_at: Some(time(*due_at)), ..shown },
         State::Leased(lease) => Item {
             permit: Some(lease.permit.0),

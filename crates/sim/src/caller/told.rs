@@ -54,7 +54,7 @@ impl From<&ItemView> for ShownItem {
         let (reason, finished_at) = match &item.state {
             State::Suspended(suspension) => (suspension.reason.as_deref().map(reason_of), None),
             State::Final(outcome) => (None, Some(outcome.finished_at)),
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) => (None, None),
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) => (None, None),
         };
         let extras = item.extras.as_deref();
         Self {

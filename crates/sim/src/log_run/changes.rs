@@ -119,7 +119,7 @@ pub(super) fn item(number: ItemNumber, serial: u64) -> Row {
         era: 0,
         group: None,
         payload_size: PayloadSize::default(),
-        state: State::Waiting,
+        state: State::Waiting { since: Timestamp(serial) },
         extras: None,
     })
 }

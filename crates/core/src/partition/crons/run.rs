@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
-use crate::item::Extras;
+use crate::item::{CronRun, Extras};
 use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::groups::end::ITEM_BYTES;
@@ -42,11 +42,16 @@ impl LastRead {
     }
 }
 
+/// Of the times that one cron missed at once, so many are counted: to count them takes as long as they are many.
+const MISSED_COUNTED_MAX: usize = 100;
+
 /// What comes of a time, or of several.
 struct Turn {
     /// The time that runs, if any does.
     runs: Option<Timestamp>,
     next_at: Option<Timestamp>,
+    /// How many times were passed over: see [`MISSED_COUNTED_MAX`].
+    missed: u64,
 }
 
 impl Verb for TriggerCron {
@@ -94,12 +99,11 @@ impl Partition {
         }
         // Only a version that wrote other schedules may have left one that cannot be read: it waits for that version.
         let turn = self.schedules.of(&cron).map(|schedule| turn(schedule, cron.catch_up, due_at, now));
-        let Turn { runs, next_at } = turn.unwrap_or(Turn { runs: None, next_at: None });
+        let Turn { runs, next_at, missed } = turn.unwrap_or(Turn { runs: None, next_at: None, missed: 0 });
+        out.totals.cron_missed += missed;
         if let Some(at) = runs {
             cron.last_at = Some(at);
-            if let Some(made) = self.run_cron(now, &cron, out) {
-                cron.last_item = Some(made.number);
-            }
+            self.run_cron(now, at, &mut cron, out);
         }
         if !(runs.is_some() && mutant::active(Mutant::RunAgain)) {
             cron.next_at = next_at;
@@ -115,8 +119,15 @@ impl Partition {
     }
 
     /// Nothing while the previous item must end first, or its address is taken: the time has run all the same.
-    fn run_cron(&mut self, now: Timestamp, cron: &Cron, out: &mut Output) -> Option<Produced> {
-        self.is_free(cron).then(|| self.make_of_cron(now, cron, out))
+    fn run_cron(&mut self, now: Timestamp, scheduled_at: Timestamp, cron: &mut Cron, out: &mut Output) {
+        if !self.is_free(cron) {
+            out.totals.cron_skipped += 1;
+            return;
+        }
+        out.totals.cron_runs += 1;
+        out.totals.cron_late_ms += (now - scheduled_at).0 / 1000;
+        let made = self.make_of_cron(now, scheduled_at, cron, out);
+        cron.made(made.number);
     }
 
     /// By hand: whatever its schedule and its previous item.
@@ -125,8 +136,8 @@ impl Partition {
         self.check_address_free(cron.address.as_ref())?;
         self.check_may_run(&cron)?;
         self.check_numbers_left(now, 1)?;
-        let made = self.make_of_cron(now, &cron, out);
-        cron.last_item = Some(made.number);
+        let made = self.make_of_cron(now, now, &cron, out);
+        cron.made(made.number);
         self.record(Row::Cron(Box::new(cron)), out);
         Ok(made)
     }
@@ -151,12 +162,20 @@ impl Partition {
     }
 
     /// `max_items` does not count here, as it does not for what is moved: the time was promised.
-    fn make_of_cron(&mut self, now: Timestamp, cron: &Cron, out: &mut Output) -> Produced {
+    fn make_of_cron(
+        &mut self,
+        now: Timestamp,
+        scheduled_at: Timestamp,
+        cron: &Cron,
+        out: &mut Output,
+    ) -> Produced {
         let template = &cron.template;
+        let run = CronRun { name: Arc::clone(&cron.name), scheduled_at };
         let extras = Extras {
             max_attempts: template.max_attempts,
             dead_timeout: self.dead_timeout(template.dead_timeout),
             address: cron.address.clone(),
+            cron: Some(Box::new(run)),
             ..Extras::default()
         };
         out.totals.produced += 1;
@@ -180,10 +199,17 @@ fn turn(schedule: &Schedule, catch_up: CatchUp, due_at: Timestamp, now: Timestam
         CatchUp::One => schedule.last_before(on_time, due_at),
         CatchUp::Skip => {
             let next_at = schedule.next_after(Timestamp(on_time.0.saturating_sub(1)));
-            return Turn { runs: None, next_at };
+            return Turn { runs: None, next_at, missed: times_before(schedule, due_at, on_time) };
         }
     };
-    Turn { runs: Some(runs), next_at: schedule.next_after(runs) }
+    let missed = times_before(schedule, due_at, runs);
+    Turn { runs: Some(runs), next_at: schedule.next_after(runs), missed }
+}
+
+/// How many times there are from `first`, itself one, to before `end`.
+fn times_before(schedule: &Schedule, first: Timestamp, end: Timestamp) -> u64 {
+    let times = std::iter::once(first).chain(schedule.times_after(first));
+    times.take_while(|at| *at < end).take(MISSED_COUNTED_MAX).count() as u64
 }
 
 impl From<CronRefusal> for Refusal {

@@ -137,6 +137,7 @@ impl Partition {
             next_at: schedule.next_after(now),
             last_at: None,
             last_item: None,
+            last_item_elsewhere: None,
             leaves: None,
             unknown: Vec::new(),
         };

@@ -100,7 +100,7 @@ impl Members {
         if let Some(which) = Clearable::of(&entry.state) {
             increment(&mut self.unended, (which, entry.era));
         }
-        if matches!(entry.state, State::Waiting) {
+        if matches!(entry.state, State::Waiting { .. }) {
             increment(&mut self.priorities, (entry.era, entry.priority));
         }
         if let Some(trace) = Trace::of(entry).filter(|trace| trace.has_something_to_show) {

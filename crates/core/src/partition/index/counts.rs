@@ -80,6 +80,14 @@ pub struct Totals {
     pub moved_in: u64,
     /// Bodies found damaged or missing, each counted once: by the lease or the move that met it.
     pub damaged: u64,
+    /// Times of crons at which an item was made. What a trigger makes is not counted here.
+    pub cron_runs: u64,
+    /// How late the items of `cron_runs` were made, all together.
+    pub cron_late_ms: u64,
+    /// Times of crons that were missed and did not run by themselves; of those that one cron missed at once, the first hundred.
+    pub cron_missed: u64,
+    /// Times of crons at which nothing was made: the previous item had to end first, or the address was taken.
+    pub cron_skipped: u64,
 }
 
 impl AddAssign for Totals {
@@ -102,6 +110,10 @@ impl AddAssign for Totals {
         self.moved_out += other.moved_out;
         self.moved_in += other.moved_in;
         self.damaged += other.damaged;
+        self.cron_runs += other.cron_runs;
+        self.cron_late_ms += other.cron_late_ms;
+        self.cron_missed += other.cron_missed;
+        self.cron_skipped += other.cron_skipped;
     }
 }
 

@@ -182,7 +182,7 @@ impl Partition {
     /// Whether an item was cleared, or cancelled with its group.
     pub(in crate::partition) fn is_gone(&self, entry: &Entry) -> bool {
         let standing = match &entry.state {
-            State::Waiting => self.lanes.standing(entry.lane()),
+            State::Waiting { .. } => self.lanes.standing(entry.lane()),
             State::Scheduled { .. } => self.schedule.standing(entry.lane()),
             State::Leased(_) => self.deadlines.standing(entry.lane()),
             State::Suspended(_) => self.suspended.standing(entry.lane()),
@@ -194,7 +194,7 @@ impl Partition {
     /// When an item that is gone went: what came first counts.
     pub(in crate::partition) fn gone_at(&self, item: &Item, entry: &Entry) -> Timestamp {
         let with_group = match &entry.state {
-            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+            State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
                 entry.group.and_then(|group| self.groups.slot(group).state()?.cancelled_at())
             }
             State::Leased(_) | State::Final(_) => None,
@@ -205,7 +205,7 @@ impl Partition {
 
     pub(in crate::partition) fn is_held(&self, entry: &Entry) -> bool {
         let shut = || entry.group.is_some_and(|group| self.lanes.standing_of(group) == Standing::Held);
-        matches!(entry.state, State::Waiting) && shut()
+        matches!(entry.state, State::Waiting { .. }) && shut()
     }
 
     /// Whether the worker is asked to stop: about this item, or about all members of its group.

@@ -110,12 +110,13 @@ impl Partition {
     ) -> (Entry, Outcome, Option<Logged>) {
         let (left, logged) = match &entry.state {
             State::Leased(lease) => {
-                let mut left = entry.after_lease(at, lease, LeaseEnd::Cancelled, State::Waiting);
+                let mut left =
+                    entry.after_lease(at, lease, LeaseEnd::Cancelled, State::Waiting { since: at });
                 let attempt = Attempt::ending(entry.attempts, lease, at, AttemptEnd::Cancelled);
                 let logged = Logged::of(number, &mut left, &attempt);
                 (left, Some(logged))
             }
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) | State::Final(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) | State::Final(_) => {
                 (entry.clone(), None)
             }
         };

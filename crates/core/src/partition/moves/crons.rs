@@ -138,6 +138,7 @@ impl Partition {
     pub(in crate::partition) fn take_cron(
         &mut self,
         now: Timestamp,
+        source: PartitionId,
         cron: Cron,
         body: Option<Bytes>,
         facts: Option<Bytes>,
@@ -151,11 +152,14 @@ impl Partition {
         }
         let number = self.issue_number(now, out);
         put_bodies(number, body, facts, out);
+        // The last item is one of another partition, and has ended if it ever mattered; or it was made here before.
+        let last = cron.last_made(source);
+        let last_item = last.filter(|id| id.partition == self.id).map(|id| id.number);
+        let last_item_elsewhere = last.filter(|id| id.partition != self.id);
         let template = Template { body: number, ..cron.template };
-        // The last item is one of the other partition, and has ended if it ever mattered.
         let again = cron.last_at.filter(|_| mutant::active(Mutant::CronTimeAgain));
         let next_at = again.or(cron.next_at);
-        let taken = Cron { template, last_item: None, leaves: None, next_at, ..cron };
+        let taken = Cron { template, last_item, last_item_elsewhere, leaves: None, next_at, ..cron };
         let name = Arc::clone(&taken.name);
         self.record(Row::Cron(Box::new(taken)), out);
         self.look_whether_to_leave(&name, out);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cron::Cron;
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber, PartitionId};
-use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, MovedTo, Outcome, Outgoing, State};
+use crate::item::{Assigned, CronRun, ItemError, MoveNumber, MoveReason, MovedTo, Outcome, Outgoing, State};
 use crate::partition::entry::Entry;
 use crate::partition::moves::outbox::{Leaver, Which};
 use crate::partition::{Output, Partition};
@@ -79,6 +79,7 @@ pub struct DepartingItem {
     pub error: Option<ItemError>,
     /// The name of the group it was a member of, or whose end it is.
     pub group: Option<Arc<str>>,
+    pub cron: Option<Box<CronRun>>,
     /// The address that it is to have where it goes.
     pub address_there: Option<Arc<str>>,
     /// The next three as those of an [`crate::verbs::ArrivingItem`].
@@ -173,6 +174,7 @@ impl Partition {
             reason: outgoing.reason,
             error: extras.and_then(|extras| extras.error.clone()),
             group: entry.group.and_then(|group| self.group_name(group)),
+            cron: extras.and_then(|extras| extras.cron.clone()),
             address_there: outgoing.address.clone(),
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
@@ -200,7 +202,7 @@ impl Partition {
                 Some(outgoing) => (entry, outcome, outgoing),
                 None => unreachable!("only items on their way are in the outbox"),
             },
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => {
                 unreachable!("only final items are in the outbox")
             }
         }
@@ -288,7 +290,7 @@ impl Partition {
         let queue = Arc::clone(&outgoing.to);
         let outcome = outcome.clone().without_payload(entry.payload_size);
         let mut next = entry.with_state(State::Final(Box::new(Outcome { outgoing: None, ..outcome })));
-        next.extras.get_or_insert_default().moved_to = there.map(|id| Box::new(MovedTo { queue, id }));
+        next.extras.get_or_insert_default().moved_to = there.map(|id| Box::new(MovedTo::new(queue, id)));
         self.write(number, next, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::cron::Cron;
 use crate::footprint::Footprint;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Extras, MoveNumber, Origin};
+use crate::item::{CronRun, Extras, MoveNumber, Origin};
 use crate::limits::{Invalid, check_batch, check_kind};
 use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
@@ -61,6 +61,7 @@ pub struct ArrivingItem {
     pub kind: Arc<str>,
     pub priority: u8,
     pub origin: Origin,
+    pub cron: Option<Box<CronRun>>,
     /// The address that the item gets if it is free here; if not, its origin tells the address.
     pub address: Option<Arc<str>>,
     /// The next three as those of a [`crate::verbs::NewItem`]: set at most for the end item of a group, which was no item before,
@@ -123,7 +124,7 @@ impl Partition {
                     let bodies = Bodies::Given { payload: body, facts, attempts };
                     arrived.insert(number, self.take_item(now, *item, bodies, out));
                 }
-                Arriving::Cron(cron) => self.take_cron(now, *cron, body, facts, out),
+                Arriving::Cron(cron) => self.take_cron(now, source, *cron, body, facts, out),
             }
         }
         let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
@@ -168,6 +169,7 @@ impl Partition {
             dead_timeout: self.dead_timeout(moved.dead_timeout),
             address,
             origin: Some(Box::new(moved.origin)),
+            cron: moved.cron,
             ..Extras::default()
         };
         let draft = Draft {

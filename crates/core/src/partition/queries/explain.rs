@@ -82,7 +82,7 @@ impl Partition {
                 reasons.extend(self.group_to_start(entry).map(|group| Reason::Held { group }));
                 self.add_rules(entry, &mut reasons);
             }
-            State::Waiting => {
+            State::Waiting { .. } => {
                 let member = self.member_of(entry).filter(|member| member.held);
                 let held = member.is_some();
                 reasons.extend(member.map(|member| Reason::Held { group: member.group }));

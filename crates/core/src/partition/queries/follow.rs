@@ -42,7 +42,7 @@ impl Partition {
     pub(in crate::partition) fn tell_started(&self, now: Timestamp, group: GroupIndex, out: &mut Output) {
         let followed = self.followed.iter().filter_map(|number| Some((*number, self.items.get(number)?)));
         let members = followed.filter(|(_, entry)| entry.group == Some(group));
-        let waiting = members.filter(|(_, entry)| matches!(entry.state, State::Waiting));
+        let waiting = members.filter(|(_, entry)| matches!(entry.state, State::Waiting { .. }));
         let told = waiting.map(|(number, entry)| self.changed(number, entry, true, now));
         out.news.extend(told.map(|changed| News::Changed(Box::new(changed))));
     }
@@ -50,7 +50,7 @@ impl Partition {
     fn changed(&self, number: ItemNumber, entry: &Entry, shifted: bool, at: Timestamp) -> Changed {
         let reason = match &entry.state {
             State::Suspended(suspension) => suspension.reason.clone(),
-            State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Final(_) => None,
+            State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Final(_) => None,
         };
         Changed { number, phase: self.phase(entry), shifted, reason, at, event_count: entry.event_count() }
     }

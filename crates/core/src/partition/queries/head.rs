@@ -46,17 +46,15 @@ impl Partition {
             lease.deadline = self.ends_at(lease);
             lease.cancel_requested = self.cancel_requested(entry, lease);
         }
-        if let Some(started_at) = self.started_with_group(entry) {
-            let changed_at = item.changed_at().max(started_at);
-            item.extras.get_or_insert_default().changed_at = Some(changed_at);
+        if let State::Waiting { since } = &mut item.state {
+            *since = self.started_with_group(entry).map_or(*since, |started_at| started_at.max(*since));
         }
         item
     }
 
-    /// When the group of an item that waits was started.
+    /// When the group of an item was started.
     fn started_with_group(&self, entry: &Entry) -> Option<Timestamp> {
-        let group = entry.group.filter(|_| matches!(entry.state, State::Waiting))?;
-        self.groups.slot(group).row.as_ref()?.started_at
+        self.groups.slot(entry.group?).row.as_ref()?.started_at
     }
 
     /// The best item that a lease with this filter would get.

@@ -58,14 +58,15 @@ impl Partition {
     fn place_in(&self, list: List, number: ItemNumber) -> Result<Key, Refusal> {
         let entry = self.visible(number).ok_or(Refusal::NoSuchPivot)?;
         match (list, &entry.state) {
-            (List::Queue, State::Waiting | State::Leased(_) | State::Suspended(_)) => {
+            (List::Queue, State::Waiting { .. } | State::Leased(_) | State::Suspended(_)) => {
                 Ok((rank(entry.priority, entry.place), number))
             }
             (List::Scheduled, State::Scheduled { due_at }) => Ok((due_key(*due_at), number)),
             (List::Queue, State::Scheduled { .. } | State::Final(_))
-            | (List::Scheduled, State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_)) => {
-                Err(Refusal::NoSuchPivot)
-            }
+            | (
+                List::Scheduled,
+                State::Waiting { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_),
+            ) => Err(Refusal::NoSuchPivot),
         }
     }
 }

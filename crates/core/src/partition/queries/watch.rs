@@ -65,7 +65,9 @@ impl Partition {
         out: &mut Output,
     ) {
         let goes = |entry: &Entry| match &entry.state {
-            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => entry.group == Some(group),
+            State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
+                entry.group == Some(group)
+            }
             State::Leased(_) | State::Final(_) => false,
         };
         self.tell_taken_away(now, goes, out);

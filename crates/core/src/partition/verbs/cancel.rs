@@ -41,7 +41,7 @@ impl Partition {
         // Before nothing of it is left.
         let member = self.member_of(entry).map(|member| Member { held: false, ..member });
         let item = match &entry.state {
-            State::Scheduled { .. } | State::Waiting | State::Suspended(_) => {
+            State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) => {
                 let last = entry.clone();
                 // Told as it ended, whether or not anything of it is kept.
                 let state = self.ended(now, number, &last, End::Cancelled, None);

@@ -60,7 +60,7 @@ impl Partition {
             self.erase(held.id.number, out);
             return Ok(());
         }
-        let last = entry.after_lease(now, lease, LeaseEnd::Completed, State::Waiting);
+        let last = entry.after_lease(now, lease, LeaseEnd::Completed, State::Waiting { since: now });
         self.finish_with(now, held.id.number, last, End::Completed, result, out);
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(now, lease, LeaseEnd::Released, State::Waiting);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Released, State::Waiting { since: now });
         next.attempts = next.attempts.saturating_sub(1);
         next.extras.get_or_insert_default().payload_lost = payload_lost;
         out.totals.damaged += 1;

@@ -14,6 +14,10 @@ use crate::verb::{Decided, Verb};
 #[derive(Clone, Debug)]
 pub struct Delete(pub Vec<ItemNumber>);
 
+/// Takes items out without a trace, also those that have ended. One on its way to another queue arrives there all the same.
+#[derive(Clone, Debug)]
+pub struct DeleteAny(pub Vec<ItemNumber>);
+
 impl Verb for Delete {
     type Reply = Each<()>;
     const FOOTPRINT: Footprint = Footprint::Frees;
@@ -28,7 +32,37 @@ impl Verb for Delete {
     }
 }
 
+impl Verb for DeleteAny {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("ids", self.0.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        Ok(self.0.into_iter().map(|number| partition.delete_any_one(now, number, out)).collect())
+    }
+}
+
 impl Partition {
+    fn delete_any_one(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        match self.delete_one(now, number, out) {
+            Err(Refusal::Ended) => {
+                self.write_down_gone(number, out);
+                self.forget(number, out);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// A permit to it is void from here on, like one to an item that never was.
     fn delete_one(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) -> Result<(), Refusal> {
         let Some(entry) = self.visible(number) else {

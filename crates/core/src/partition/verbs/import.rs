@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::produce::stored_bytes;
 use crate::footprint::Footprint;
-use crate::item::{Extras, ItemError, Origin, State, Suspension};
+use crate::item::{CronRun, Extras, ItemError, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::verbs::route::Keys;
@@ -43,6 +43,8 @@ pub struct ImportItem {
     pub address: Option<Arc<str>>,
     /// The queue that the item was moved from before it came here.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made the item.
+    pub cron: Option<Box<CronRun>>,
     pub error: Option<ItemError>,
     /// Set: the item waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
@@ -106,17 +108,19 @@ impl Partition {
     ) -> Result<Produced, Refusal> {
         let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
+        let created_at = item.created_at.unwrap_or(now);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
             (None, Some(due_at)) => State::Scheduled { due_at },
-            (None, None) => State::Waiting,
+            (None, None) => State::Waiting { since: created_at },
         };
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
             address: item.address,
             origin: item.origin,
+            cron: item.cron,
             error: item.error,
             ..Extras::default()
         };
@@ -125,7 +129,7 @@ impl Partition {
             kind: &item.kind,
             priority: item.priority,
             group,
-            created_at: item.created_at.unwrap_or(now),
+            created_at,
             attempts: item.attempts,
             state,
             extras,

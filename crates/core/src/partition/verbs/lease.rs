@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber, Permit};
-use crate::item::{ItemError, Lease, Origin, State};
+use crate::item::{CronRun, ItemError, Lease, Origin, State};
 use crate::limits::{Invalid, check_lease};
 use crate::partition::index::kinds::KindIndex;
 use crate::partition::index::lanes::Key;
@@ -65,6 +65,8 @@ pub struct Leased {
     pub address: Option<Arc<str>>,
     /// Set for an item that was moved.
     pub origin: Option<Box<Origin>>,
+    /// The cron that made the item.
+    pub cron: Option<Box<CronRun>>,
     /// Of the attempt before.
     pub error: Option<ItemError>,
     /// The name of the group that the item is a member of.
@@ -172,6 +174,7 @@ impl Partition {
             dead_timeout: extras.and_then(|extras| extras.dead_timeout),
             address: next.address().cloned(),
             origin: extras.and_then(|extras| extras.origin.clone()),
+            cron: extras.and_then(|extras| extras.cron.clone()),
             error: extras.and_then(|extras| extras.error.clone()),
             group: next.group.and_then(|group| self.group_name(group)),
             has_input: extras.is_some_and(|extras| extras.has_input),

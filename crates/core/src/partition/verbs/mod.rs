@@ -20,3 +20,4 @@ pub(crate) mod retry;
 pub(crate) mod revoke;
 pub(crate) mod route;
 pub(crate) mod suspend;
+pub(crate) mod update;

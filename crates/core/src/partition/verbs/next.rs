@@ -208,7 +208,7 @@ impl Partition {
             }
             Settle::Retry(retry) => self.retry_one(now, retry, out).map(Settled::Retried),
             Settle::Release(held) => {
-                self.release_one(now, held, State::Waiting, out).map(|()| Settled::Released)
+                self.release_one(now, held, State::Waiting { since: now }, out).map(|()| Settled::Released)
             }
             Settle::Suspend(suspend) => self.suspend_one(now, suspend, out).map(|()| Settled::Suspended),
             Settle::Extend(ExtendItem { held, lease_timeout }) => {

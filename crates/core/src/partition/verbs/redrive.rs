@@ -48,7 +48,8 @@ pub struct AddressedLetter {
 #[derive(Clone, Debug)]
 pub enum RedriveTo {
     Queue(Arc<str>),
-    /// Where each came from, if that is one of these: those that came from nowhere, or from a queue that is gone, stay.
+    /// Where each came from, if that is one of these: those that came from nowhere, or from a queue that is gone, stay,
+    /// and so does what was rerun.
     Origins(Arc<BTreeSet<Arc<str>>>),
 }
 
@@ -175,6 +176,10 @@ impl Partition {
             RedriveTo::Queue(to) => Some(to.clone()),
             RedriveTo::Origins(queues) => {
                 let origin = entry.extras.as_ref()?.origin.as_ref()?;
+                // What was rerun came from this very queue.
+                if origin.reason == MoveReason::Rerun {
+                    return None;
+                }
                 queues.get(&origin.queue).cloned()
             }
         }

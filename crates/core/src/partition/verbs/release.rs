@@ -35,7 +35,7 @@ impl Verb for Release {
 
     fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
         out.changes.reserve(self.0.len());
-        let release = |held| partition.release_one(now, held, State::Waiting, out);
+        let release = |held| partition.release_one(now, held, State::Waiting { since: now }, out);
         Ok(self.0.into_iter().map(release).collect())
     }
 }

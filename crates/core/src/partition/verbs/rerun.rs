@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber};
 use crate::item::{Extras, Item, MoveReason, MovedTo, Origin, Outcome, Outgoing, State};
+use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::{Output, Partition};
 use crate::refusal::Refusal;
@@ -95,6 +96,7 @@ impl Partition {
                 dead_timeout: extras.and_then(|extras| extras.dead_timeout),
                 address: extras.and_then(|extras| extras.address.clone()),
                 origin: Some(Box::new(self.origin_of_rerun(now, &queue, id, &item))),
+                cron: extras.and_then(|extras| extras.cron.clone()),
                 ..Extras::default()
             },
             ..Draft::new(
@@ -106,9 +108,12 @@ impl Partition {
         };
         out.totals.produced += 1;
         let produced = self.create(now, draft, out);
+        if mutant::active(Mutant::RerunTwice) {
+            return Ok(produced);
+        }
         let mut next = old.with_state(State::Final(Box::new(outcome.without_payload(old.payload_size))));
         let there = ItemId { partition: self.id, number: produced.number };
-        next.extras.get_or_insert_default().moved_to = Some(Box::new(MovedTo { queue, id: there }));
+        next.extras.get_or_insert_default().moved_to = Some(Box::new(MovedTo::new(queue, there)));
         self.write(number, next, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
         Ok(produced)
@@ -150,7 +155,7 @@ impl Partition {
     }
 
     /// An item that was cleared becomes a final one at last.
-    fn write_down_gone(&mut self, number: ItemNumber, out: &mut Output) {
+    pub(in crate::partition) fn write_down_gone(&mut self, number: ItemNumber, out: &mut Output) {
         if self.items.get(&number).is_some_and(|entry| self.is_gone(entry)) {
             self.settle_gone(number, out);
         }

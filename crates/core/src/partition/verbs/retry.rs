@@ -89,7 +89,7 @@ impl Partition {
         let cancelled = self.cancel_requested(entry, lease);
         let mut attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Retried);
         attempt.error = retry.error.clone();
-        let mut next = entry.after_lease(now, lease, LeaseEnd::Retried, State::Waiting);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Retried, State::Waiting { since: now });
         if retry.error.is_some() {
             next.extras.get_or_insert_default().error = retry.error;
         }
@@ -141,7 +141,7 @@ impl Partition {
     ) {
         if due_at > now {
             // It keeps its place until it is due: the sweep then sees to the tail.
-            next.state = State::Scheduled { due_at };
+            next.turn(now, State::Scheduled { due_at });
         } else {
             next.place = self.place_after_attempt(now, &next, out);
         }

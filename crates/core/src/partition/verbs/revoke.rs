@@ -39,7 +39,7 @@ impl Partition {
         if cancelled {
             attempt.end = AttemptEnd::Cancelled;
         }
-        let mut next = entry.after_lease(now, lease, LeaseEnd::Revoked, State::Waiting);
+        let mut next = entry.after_lease(now, lease, LeaseEnd::Revoked, State::Waiting { since: now });
         self.log_attempt(held.id.number, &mut next, attempt, out);
         if let Some(next) = self.after_charged(now, held.id.number, next, cancelled, Death::Revoked, out) {
             self.write(held.id.number, next, out);

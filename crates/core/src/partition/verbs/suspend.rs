@@ -96,7 +96,11 @@ impl Partition {
         let (entry, lease) = self.held(held, now)?;
         out.totals.suspended += 1;
         let cancelled = self.cancel_requested(entry, lease);
-        let state = if mutant::active(Mutant::LeaseSuspended) { State::Waiting } else { suspended(reason) };
+        let state = if mutant::active(Mutant::LeaseSuspended) {
+            State::Waiting { since: now }
+        } else {
+            suspended(reason)
+        };
         let attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Cancelled);
         let mut next = entry.after_lease(now, lease, LeaseEnd::Suspended, state);
         if !mutant::active(Mutant::ChargeSuspended) {
@@ -127,8 +131,8 @@ impl Partition {
         if !matches!(entry.state, State::Suspended(_)) {
             return Err(Refusal::NotSuspended);
         }
-        let mut next = entry.with_state(State::Waiting);
-        next.extras.get_or_insert_default().changed_at = Some(now);
+        let mut next = entry.clone();
+        next.turn(now, State::Waiting { since: now });
         if let Some(Input { event, body }) = input {
             self.append(now, number, &mut next, &[event], out);
             next.extras.get_or_insert_default().has_input = !mutant::active(Mutant::LoseInput);

@@ -9,8 +9,8 @@ use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
-    Assigned, End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, MoveNumber, MoveReason, MovedTo,
-    Origin, Outcome, Outgoing, PayloadSize, Phase, State, Suspension,
+    Assigned, CronRun, End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, MoveNumber, MoveReason,
+    MovedTo, Origin, Outcome, Outgoing, PayloadSize, Phase, State, Suspension,
 };
 use windlass_core::refusal::Refusal;
 use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
@@ -41,7 +41,7 @@ fn unknown() -> impl Strategy<Value = Vec<u8>> {
 
 fn state() -> impl Strategy<Value = State> {
     prop_oneof![
-        Just(State::Waiting),
+        any::<u64>().prop_map(|since| State::Waiting { since: Timestamp(since) }),
         any::<u64>().prop_map(|at| State::Scheduled { due_at: Timestamp(at) }),
         lease().prop_map(|lease| State::Leased(Box::new(lease))),
         prop::option::of("\\PC{1,20}")
@@ -156,13 +156,24 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let changed_at = any::<u64>().prop_map(Timestamp);
     let after = (prop::option::of(last_lease), prop::option::of(moved_to), prop::option::of(changed_at));
     let after = (after, any::<[u32; 2]>());
-    let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
+    let run =
+        (text(), any::<u64>()).prop_map(|(name, at)| Box::new(CronRun { name, scheduled_at: Timestamp(at) }));
+    let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(run));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
     let events = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
     (limits, address, after, error, origin, facts_bytes, events, unknown()).prop_map(
-        |((max_attempts, dead_timeout), address, after, error, origin, facts_bytes, events, unknown)| {
+        |(
+            (max_attempts, dead_timeout, cron),
+            address,
+            after,
+            error,
+            origin,
+            facts_bytes,
+            events,
+            unknown,
+        )| {
             let ((last_lease, moved_to, changed_at), [attempts_logged, attempt_bytes]) = after;
             let (event_count, event_bytes, has_input, payload_lost) = events;
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
@@ -171,6 +182,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 dead_timeout,
                 address,
                 origin,
+                cron,
                 moved_to,
                 last_lease,
                 changed_at,
@@ -284,11 +296,15 @@ fn cron() -> impl Strategy<Value = Cron> {
     let at = || prop::option::of(any::<u64>().prop_map(Timestamp));
     let catch_up = prop::sample::select(vec![CatchUp::Skip, CatchUp::One, CatchUp::All]);
     let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Skip]);
-    let state = (any::<bool>(), at(), at(), prop::option::of(any::<u64>()), leaves());
+    let last = prop::option::of((any::<u64>(), prop::option::of(any::<u32>())));
+    let state = (any::<bool>(), at(), at(), last, leaves());
     let definition = (text(), text(), catch_up, overlap, template(), prop::option::of(text()));
     (text(), any::<[u64; 2]>(), definition, state, unknown()).prop_map(
-        |(name, [number, created_at], definition, (paused, next_at, last_at, item, leaves), unknown)| {
+        |(name, [number, created_at], definition, (paused, next_at, last_at, last, leaves), unknown)| {
             let (schedule, timezone, catch_up, overlap, template, address) = definition;
+            let last = last.map(|(number, partition)| (ItemNumber(number), partition.map(PartitionId)));
+            let elsewhere =
+                |(number, partition): (_, Option<_>)| Some(ItemId { partition: partition?, number });
             Cron {
                 name,
                 number,
@@ -302,7 +318,8 @@ fn cron() -> impl Strategy<Value = Cron> {
                 paused,
                 next_at,
                 last_at,
-                last_item: item.map(ItemNumber),
+                last_item: last.filter(|(_, partition)| partition.is_none()).map(|(number, _)| number),
+                last_item_elsewhere: last.and_then(elsewhere),
                 leaves,
                 unknown,
             }

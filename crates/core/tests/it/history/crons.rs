@@ -8,6 +8,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
 use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::item::CronRun;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
@@ -160,7 +161,9 @@ impl History {
                 let made = reply.unwrap();
                 assert!(self.is_live(made.number));
                 let after = self.partition.crons().find(|cron| cron.name == before.name).cloned();
-                assert_eq!(after, Some(Cron { last_item: Some(made.number), ..before }));
+                let last_item = Some(made.number);
+                assert_eq!(after, Some(Cron { last_item, last_item_elsewhere: None, ..before.clone() }));
+                self.assert_made_by_cron(made.number, &before, self.now);
             }
         }
     }
@@ -187,6 +190,11 @@ impl History {
         let reply = self.apply(Take { source: taker, moves: vec![back] });
         let reply = reply.map(|arrived| arrived.last);
         assert_eq!(reply, if takes { Ok(last) } else { Err(Refusal::Moved) });
+    }
+
+    fn assert_made_by_cron(&self, item: ItemNumber, cron: &Cron, scheduled_at: Timestamp) {
+        let told = self.partition.get(item).and_then(|item| item.extras?.cron);
+        assert_eq!(told, Some(Box::new(CronRun { name: Arc::clone(&cron.name), scheduled_at })));
     }
 
     fn assert_body_removed(&self, body: ItemNumber) {
@@ -242,6 +250,8 @@ impl History {
         assert!(may_run || after.last_item == before.last_item, "it ran where it does not belong");
         if after.last_item != before.last_item {
             assert!(!skips || before.last_item.is_none_or(|previous| !self.is_live(previous)));
+            let made = after.last_item.expect("it made an item");
+            self.assert_made_by_cron(made, before, ran_at);
         } else {
             assert!(
                 (skips && before.last_item.is_some()) || before.address.is_some(),

@@ -30,7 +30,7 @@ impl History {
 
     pub(super) fn clear(&mut self, clear: Clear, before: &BTreeMap<ItemNumber, Item>) {
         let chosen = |item: &&Item| match item.state {
-            State::Waiting => clear.waiting,
+            State::Waiting { .. } => clear.waiting,
             State::Scheduled { .. } => clear.scheduled,
             State::Leased(_) => clear.leased,
             State::Suspended(_) => clear.suspended,
@@ -46,7 +46,9 @@ impl History {
             let left = self.partition.get(item.number).map(|item| item.state);
             let cancelled_now = |state: &State| match state {
                 State::Final(outcome) => (outcome.end, outcome.finished_at) == (End::Cancelled, self.now),
-                State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => false,
+                State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => {
+                    false
+                }
             };
             assert_eq!(left.as_ref().map(cancelled_now), shows.then_some(true), "{left:?}");
             self.holders.remove(&item.number);
@@ -135,7 +137,7 @@ impl History {
     pub(super) fn check_finals(&self, before: &BTreeMap<ItemNumber, Item>) {
         let ended_at = |item: &Item| match &item.state {
             State::Final(outcome) => Some(outcome.finished_at),
-            State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => None,
+            State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => None,
         };
         let after = self.items();
         let kept: Vec<_> = after.values().filter_map(ended_at).collect();
@@ -160,11 +162,18 @@ impl History {
     }
 }
 
-/// A final item without its move to another queue.
+/// A final item without its move to another queue, and as it is once it was rerun.
 pub(super) fn arrived(item: &Item) -> Item {
     let mut item = item.clone();
     if let State::Final(outcome) = &mut item.state {
         outcome.outgoing = None;
+        if std::mem::take(&mut outcome.payload_kept) {
+            outcome.kept_bytes -= item.payload_size.bytes();
+        }
     }
+    if let Some(extras) = &mut item.extras {
+        extras.moved_to = None;
+    }
+    item.extras.take_if(|extras| **extras == Extras::default());
     item
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::group::{Group, GroupState, Member};
 use windlass_core::id::{GroupNumber, ItemNumber};
-use windlass_core::item::{Item, Phase, State};
+use windlass_core::item::{Item, MoveReason, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Counts;
 use windlass_core::refusal::Refusal;
@@ -209,7 +209,7 @@ impl History {
         let number = known.number;
         for item in before.values().filter(|item| item.group == Some(number)) {
             match item.state {
-                State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+                State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
                     self.ended.insert(item.number);
                 }
                 State::Leased(_) => {
@@ -269,7 +269,7 @@ impl History {
         Some(Member { group: name(*group), held: false })
     }
 
-    /// Takes note of the end item of a group, or of what a cron made.
+    /// Takes note of the end item of a group, or of what a cron made. What was rerun is seen to by its step.
     pub(super) fn end_made(&mut self, copy: &BodyCopy) {
         let BodyCopy { to, part, .. } = copy;
         if *part != Part::Payload {
@@ -279,8 +279,12 @@ impl History {
             self.ends_sent += 1;
             return;
         }
-        let made = self.partition.get(*to);
-        let address = made.and_then(|item| item.extras?.address);
+        let made = self.partition.get(*to).and_then(|item| item.extras);
+        let origin = made.as_ref().and_then(|extras| extras.origin.as_ref());
+        if origin.is_some_and(|origin| origin.reason == MoveReason::Rerun) {
+            return;
+        }
+        let address = made.and_then(|extras| extras.address);
         self.made.push(*to);
         self.holders_of_addresses.extend(address.map(|address| (address, *to)));
         self.not_before.insert(*to, self.now);
@@ -291,7 +295,7 @@ impl History {
     /// Whether an item can be leased as far as its group goes.
     pub(crate) fn is_waiting(&self, item: &Item) -> bool {
         let held = self.partition.member(item).is_some_and(|member| member.held);
-        item.state == State::Waiting && !held
+        matches!(item.state, State::Waiting { .. }) && !held
     }
 
     pub(super) fn check_groups(&mut self) {
@@ -317,8 +321,8 @@ impl History {
         for item in self.items().values().filter(|item| item.group == Some(known.number)) {
             assert_eq!(self.partition.member(item).map(|member| member.group), Some(name(group)));
             match item.state {
-                State::Waiting if known.started => live.waiting += 1,
-                State::Waiting => live.held += 1,
+                State::Waiting { .. } if known.started => live.waiting += 1,
+                State::Waiting { .. } => live.held += 1,
                 State::Scheduled { .. } => live.scheduled += 1,
                 State::Leased(_) => live.leased += 1,
                 State::Suspended(_) => live.suspended += 1,

@@ -17,9 +17,10 @@ use super::{History, kind_name};
 impl History {
     /// The first ones that wait and came from elsewhere.
     pub(super) fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
+        let origin = |item: &Item| item.extras.as_ref().and_then(|extras| extras.origin.clone());
         let came = |item: &&Item| {
             self.is_waiting(item)
-                && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
+                && origin(item).is_some_and(|origin| origin.reason != MoveReason::Rerun)
                 && !self.is_overdue(item.number)
         };
         let mut expected: Vec<_> = before.values().filter(came).collect();
@@ -115,6 +116,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
             kind: kind_name((number.0 % 3) as u8),
             priority: 0,
             origin,
+            cron: None,
             address: None,
             enqueue_at: None,
             max_attempts: None,

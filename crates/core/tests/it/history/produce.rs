@@ -116,6 +116,7 @@ impl History {
             dead_timeout: (attempts == 2).then_some(Span::from_secs(60)),
             address: address.map(address_name),
             origin: None,
+            cron: None,
             error: None,
             suspended: None,
             body: Bytes::new(),

@@ -56,10 +56,17 @@ pub(crate) enum Step {
     Follow(usize),
     Unfollow(usize),
     Cron(CronStep),
+    Update(usize, Changed),
+    /// Seconds until it is due (none: at once).
+    Rerun(usize, Option<u8>),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
 pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>, Option<u8>);
+
+/// Priority, seconds until due, own attempts, seconds it may live (0: any), bytes of a new payload and whether it has facts; what is
+/// unset stays as it is.
+pub(crate) type Changed = (Option<u8>, Option<u8>, Option<u8>, Option<u8>, Option<(u8, bool)>);
 
 /// Kind, priority, seconds until due (0: at once), attempts so far, address, group.
 pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>, Option<u8>);
@@ -122,7 +129,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => rules::step(),
         4 => events::step(),
         1 => crons::step(),
+        1 => update(),
+        1 => (0..20usize, prop::option::weighted(0.3, 0..6u8)).prop_map(|(back, delay)| Step::Rerun(back, delay)),
     ]
+}
+
+fn update() -> impl Strategy<Value = Step> {
+    let sometimes = |values: std::ops::Range<u8>| prop::option::weighted(0.3, values);
+    let record = prop::option::weighted(0.3, (0..30u8, any::<bool>()));
+    let due = prop::option::weighted(0.5, prop_oneof![Just(0), 0..9u8]);
+    let changed = (sometimes(0..3), due, sometimes(0..4), sometimes(0..60), record);
+    (0..20usize, changed).prop_map(|(back, changed)| Step::Update(back, changed))
 }
 
 fn plain_step() -> impl Strategy<Value = Step> {

@@ -96,7 +96,7 @@ async fn an_item_is_found_and_cancelled_by_its_address(world: &World) {
     let cancelled = world.engine().cancel(found(world, &queue, "b").await).await.expect("cancelled");
     assert_eq!((cancelled.value.id, phase(&cancelled)), (ids[1], Phase::Cancelled));
     let shown = world.engine().get(found(world, &queue, "b").await).await.expect("kept");
-    assert_eq!((shown.item.state.phase(), shown.payload), (Phase::Cancelled, None));
+    assert_eq!((shown.item.state.phase(), shown.payload.as_deref()), (Phase::Cancelled, Some(&b"b"[..])));
     let nowhere = world.engine().item_at(&crate::world::queue_name("nowhere"), "a").await;
     assert!(is_refused(&nowhere, &Refusal::NoSuchQueue { queue: "nowhere".into() }), "{nowhere:?}");
 }

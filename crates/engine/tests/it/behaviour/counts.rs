@@ -113,7 +113,7 @@ impl Dice {
 }
 
 async fn the_overview_says_what_the_stats_say(world: &World) {
-    let settings = Settings { retention_max_items: 20, ..Settings::default() };
+    let settings = Settings { retention_max_items: 60, ..Settings::default() };
     let queue = world.queue("q", 3, settings).await;
     let mut dice = Dice(7);
     let mut hands: Vec<Granted> = Vec::new();

@@ -32,7 +32,7 @@ fn delayed(payload: &str) -> NewItem {
 async fn due(world: &World, id: ItemId) -> Option<Timestamp> {
     match world.engine().get(id).await.expect("shown").item.state {
         State::Scheduled { due_at } => Some(due_at),
-        State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
+        State::Waiting { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
     }
 }
 

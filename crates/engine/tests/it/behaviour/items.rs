@@ -265,7 +265,7 @@ async fn what_was_cleared_with_an_error_is_kept_as_cancelled(world: &World) {
         let view = world.engine().get(ids[0]).await.expect("kept");
         let State::Final(outcome) = &view.item.state else { panic!("it has ended: {view:?}") };
         assert_eq!((outcome.end, outcome.finished_at), (End::Cancelled, cleared_at));
-        assert_eq!((&view.payload, &view.facts), (&None, &facts));
+        assert_eq!((view.payload.as_deref(), &view.facts), (Some(&b"a"[..]), &facts));
         assert_eq!(view.item.extras.as_ref().expect("an error").error, error);
         assert_eq!(world.engine().cancel(ids[0]).await.expect("shown").value.item, view.item);
         assert!(world.engine().get(ids[1]).await.is_err(), "it had nothing to show");

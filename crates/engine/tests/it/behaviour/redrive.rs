@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::item::MoveReason;
+use windlass_core::item::{MoveReason, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
@@ -51,13 +51,18 @@ async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
     assert!(back.iter().all(|item| item.leased.attempts == 1), "their attempts begin anew");
     let origin = back[0].leased.origin.as_deref().expect("moved");
     assert_eq!((&*origin.queue, origin.reason, origin.attempts), ("dead", MoveReason::Redrive, Some(0)));
-    let gone = world.engine().get(origin.id.expect("known")).await;
-    assert!(is_refused(&gone, &Refusal::NotFound), "nothing of it is kept");
+    let letter = origin.id.expect("known");
     assert_eq!(bodies(&arrived(world, &two, 1).await), ["other"]);
     all_moved(world, &dead).await;
-    world.restart().await;
-    let stats = world.stats(&dead).await;
-    assert_eq!((stats.counts.live(), stats.retained, stats.moving), (0, 0, 0));
+    for _ in ["before", "after a restart"] {
+        let stats = world.stats(&dead).await;
+        assert_eq!((stats.counts.live(), stats.retained, stats.moving), (0, 4, 0));
+        let shown = world.engine().get(letter).await.expect("kept");
+        assert_eq!((shown.item.state.phase(), &shown.payload), (Phase::Cancelled, &None));
+        let moved_to = shown.item.extras.and_then(|extras| extras.moved_to).expect("it went on");
+        assert_eq!((&*moved_to.queue, moved_to.id), ("one", back[0].leased.id));
+        world.restart().await;
+    }
 }
 
 async fn a_redrive_takes_the_first_that_wait_of_the_kind_asked_for(world: &World) {

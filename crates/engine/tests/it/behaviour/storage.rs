@@ -140,7 +140,7 @@ async fn a_pivot_or_partition_that_is_not_there_is_refused(world: &World) {
 fn import_of(view: ItemView) -> ImportItem {
     let due_at = match view.item.state {
         State::Scheduled { due_at } => Some(due_at),
-        State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
+        State::Waiting { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
     };
     let extras = view.item.extras.map_or_else(Extras::default, |extras| *extras);
     ImportItem {
@@ -154,6 +154,7 @@ fn import_of(view: ItemView) -> ImportItem {
         dead_timeout: extras.dead_timeout,
         address: extras.address,
         origin: extras.origin,
+        cron: extras.cron,
         error: extras.error,
         suspended: None,
         body: view.payload.expect("live items have one"),

@@ -49,7 +49,7 @@ impl Parts {
         let mut parts = Self::default();
         let outcome = match &item.state {
             State::Final(outcome) => Some(outcome),
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => None,
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => None,
         };
         let extras = item.extras.as_deref();
         parts.insert(
