@@ -55,6 +55,8 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Items that were deleted.
+    deleted: BTreeSet<ItemNumber>,
     /// Final items that were made anew.
     rerun: BTreeSet<ItemNumber>,
     /// Items whose end is to be told.
@@ -97,6 +99,7 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            deleted: BTreeSet::new(),
             rerun: BTreeSet::new(),
             watched: BTreeSet::new(),
             told: Vec::new(),
@@ -142,7 +145,7 @@ impl History {
             }
             Step::Sweep(limit) => self.sweep(*limit),
             Step::Import(items) => self.import(items),
-            Step::Delete(back) => self.delete(*back),
+            Step::Delete(back, any) => self.delete(*back, *any),
             Step::Redrive(limit) => self.redrive(*limit, &before),
             Step::Assign(limit) => self.assign(*limit),
             Step::Arrive(but) => self.arrive(*but),
@@ -166,6 +169,7 @@ impl History {
         self.partition.audit().unwrap();
         self.bodies.check(&self.partition);
         self.check_places(step, &before);
+        self.check_changed_at(&before);
         self.check_ended();
         self.check_told(&before);
         self.check_streams();
@@ -226,6 +230,18 @@ impl History {
             _ => None,
         });
         numbers.filter_map(|number| Some((number, self.partition.get(number)?))).collect()
+    }
+
+    /// It tells when the state last became another. The start of a group is that moment for members that already waited.
+    fn check_changed_at(&self, before: &BTreeMap<ItemNumber, Item>) {
+        for (number, item) in self.items() {
+            let Some(earlier) = before.get(&number) else { continue };
+            let (was, is) = (earlier.changed_at(), item.changed_at());
+            assert!(was <= is && is <= self.now, "{number:?} changed at {is:?}, before at {was:?}");
+            let may_start = item.group.is_some() && matches!(item.state, State::Waiting { .. });
+            let shifted = earlier.state.phase() != item.state.phase();
+            assert!(was == is || shifted || may_start, "{number:?} changed no state at {is:?}");
+        }
     }
 
     /// An item's place changes only when it joins at the tail.
