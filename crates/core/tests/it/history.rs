@@ -4,6 +4,7 @@ mod changes;
 mod crons;
 mod ends;
 mod events;
+mod find;
 mod groups;
 mod intake;
 mod leases;
@@ -32,6 +33,7 @@ use windlass_core::verbs::{Clear, Configure, Held};
 use crate::bodies::Bodies;
 use crate::script::START;
 use events::Streams;
+use find::Walk;
 use groups::Known;
 use produce::Call;
 pub(crate) use steps::{Changed, Imported, New, Pick, Step, settings, steps};
@@ -78,6 +80,8 @@ pub(crate) struct History {
     calls: BTreeMap<u8, Call>,
     intake: Intake,
     streams: Streams,
+    /// By the filter and the order.
+    walks: BTreeMap<(usize, usize), Walk>,
     /// Crons as their rows say.
     crons: BTreeMap<Arc<str>, Cron>,
 }
@@ -112,6 +116,7 @@ impl History {
             calls: BTreeMap::new(),
             intake: Intake::default(),
             streams: Streams::default(),
+            walks: BTreeMap::new(),
             crons: BTreeMap::new(),
         };
         history.apply(Configure(settings)).unwrap();
@@ -181,6 +186,8 @@ impl History {
         self.check_remaining();
         self.check_rules();
         self.check_crons(step, changes_before);
+        self.check_finds();
+        self.check_errors();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
         // A writer does so too: the moment is in no row.
         self.partition.hold_crons_until(Timestamp(0));

@@ -93,6 +93,7 @@ fn change(request: UpdateQueueRequest) -> Result<SettingsChange, Problem> {
         retention_max_bytes: request.retention_max_bytes,
         retain_payload: request.retain_payload.as_deref().map(retain_payload).transpose()?,
         keep: request.keep.as_deref().map(keep).transpose()?,
+        indexed_headers: request.indexed_headers.map(|list| list.names.into_iter().map(Into::into).collect()),
         max_items: request.max_items,
         reference: request.reference.map(unless_empty),
     })

@@ -194,7 +194,7 @@ pub fn queue(queue: &row::Queue) -> Queue {
         retention_max_bytes: settings.retention_max_bytes,
         retain_payload: retain_payload(settings.retain_payload).to_owned(),
         keep: keep(settings.keep).to_owned(),
-        indexed_headers: Vec::new(),
+        indexed_headers: settings.indexed_headers.iter().map(|name| name.to_string()).collect(),
         max_items: settings.max_items,
         reference: settings.reference.as_deref().map(str::to_owned),
         meta: queue.meta.as_deref().map(str::to_owned),

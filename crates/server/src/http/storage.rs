@@ -12,6 +12,7 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{CronRun, ItemError, MoveReason, Origin, Suspension};
 use windlass_core::limits;
@@ -172,6 +173,7 @@ fn import_item(
         suspended: is_suspended.then(|| Box::new(Suspension { reason: item.reason.map(Into::into) })),
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
+        hashes: Hashes::default(),
     }))
 }
 
