@@ -84,7 +84,7 @@ async fn what_a_worker_gives_up_goes_on_in_the_dead_queue_and_tells_where_it_cam
         "id": there["id"], "queue": "dead", "partition": shown["partition"], "state": "waiting", "kind": "mail",
         "priority": 7, "attempts": 0, "max_attempts": 3, "created_at": shown["created_at"], "event_count": 0,
         "json": [1], "reference": "order 7", "headers": {"a": "b"}, "client_id": "c",
-        "changed_at": shown["changed_at"], "started_at": there["leased_at"], "attempt_log": ended["attempt_log"],
+        "changed_at": shown["changed_at"], "started_at": shown["started_at"], "attempt_log": ended["attempt_log"],
         "origin": {
             "queue": "q", "id": id, "attempts": 1, "reason": "dead", "error": error, "moved_at": ended["finished_at"],
         },
