@@ -119,6 +119,11 @@ impl QueueHandle {
         Ok(stats)
     }
 
+    /// The items that wait in the partitions that serve, as their writers last told.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.partitions.iter().map(|handle| handle.published.summary().counts.waiting).sum()
+    }
+
     pub(crate) fn overview(&self) -> QueueOverview {
         let mut overview = QueueOverview {
             queue: self.queue.clone(),
