@@ -4,6 +4,7 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use crate::headers::Hashes;
 use crate::id::{GroupNumber, ItemNumber};
 use crate::item::End;
 use crate::partition::Counts;
@@ -97,6 +98,7 @@ impl Group {
         let template = |template: &Template| {
             template.kind.len()
                 + template.queue.as_ref().map_or(0, |queue| queue.len())
+                + template.hashes.bytes()
                 + template.unknown.len()
         };
         let templates = self.templates().map(template).sum::<usize>();
@@ -116,6 +118,8 @@ pub struct Template {
     pub body_bytes: u64,
     /// 0: there are none.
     pub facts_bytes: u64,
+    /// Of the headers of the item to be.
+    pub hashes: Hashes,
     /// Where it is to be made; unset: in its own queue.
     pub queue: Option<Arc<str>>,
     pub kind: Arc<str>,

@@ -223,6 +223,8 @@ pub struct Extras {
     pub event_bytes: u64,
     /// The store holds the answer that it was resumed with: for as long as it is not final.
     pub has_input: bool,
+    /// What the item is found by in [`crate::headers`], sorted; unset if by nothing.
+    pub header_hashes: Option<Box<[u64]>>,
     /// The payload was found damaged or missing: the item is never granted, and is moved without it.
     pub payload_lost: bool,
     /// Encoded fields of a newer version, carried along untouched.

@@ -8,7 +8,8 @@
 //! What both promise:
 //! - `apply` decides, and changes nothing when it refuses;
 //! - `put` and `remove` alone touch the indexes, so the rows always rebuild the very same machine;
-//! - no operation scans: each costs O(log n) or better, whatever the backlog;
+//! - no operation scans: each costs O(log n) or better, whatever the backlog, but for a find without an index, which looks at
+//!   a bounded number of items in each slice;
 //! - numbers of items and permits only grow, and are never issued again with another meaning;
 //! - nothing here depends on the order of a hash map, so the same input gives the same output, byte for byte.
 //!
@@ -24,6 +25,7 @@ pub mod event;
 pub mod footprint;
 pub mod group;
 pub mod hash;
+pub mod headers;
 pub mod id;
 pub mod item;
 pub mod json;

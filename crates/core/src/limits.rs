@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::headers::INDEXED_HEADERS_MAX;
 use crate::id::ItemId;
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
@@ -149,13 +150,20 @@ pub fn check_queue_settings(name: &QueueName, settings: &Settings) -> Result<(),
 pub fn check_settings(settings: &Settings) -> Result<(), Invalid> {
     check_lease_timeout(settings.lease_timeout)?;
     check_retry_policy(&settings.retry)?;
-    settings.reference.as_deref().map_or(Ok(()), check_reference)
+    settings.reference.as_deref().map_or(Ok(()), check_reference)?;
+    check_indexed_headers(&settings.indexed_headers)
 }
 
 fn check_retry_policy(retry: &RetryPolicy) -> Result<(), Invalid> {
     // Neither range holds what is no number.
     ensure((1.0..=RETRY_FACTOR_MAX).contains(&retry.factor), "retry.factor", "1 to 1000")?;
     ensure((0.0..=1.0).contains(&retry.jitter), "retry.jitter", "0 to 1")
+}
+
+pub fn check_indexed_headers(names: &[Arc<str>]) -> Result<(), Invalid> {
+    let different = names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    ensure(different && names.len() <= INDEXED_HEADERS_MAX, "indexed_headers", "at most 8 different names")?;
+    names.iter().try_for_each(|name| check_label("indexed_headers", name))
 }
 
 pub fn check_reference(reference: &str) -> Result<(), Invalid> {

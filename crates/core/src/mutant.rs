@@ -79,6 +79,8 @@ pub enum Mutant {
     PayloadLostWithItemKept,
     /// core: an item tells a wrong number of where it went on.
     MovedToNowhere,
+    /// core: a find goes on one item too late after a page.
+    FindSkips,
     /// registry: the lock on changes is held while partitions are told.
     LockWhileTold,
     /// outbox: moves stay assigned to a partition that went with its queue.
@@ -120,8 +122,8 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
-    /// The histories of the core find that one.
+    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends,
+    /// and [`Mutant::FindSkips`]. The histories of the core find these two.
     pub const ALL: [Self; 38] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

@@ -470,7 +470,10 @@ impl Change {
                 let meta = queue.meta.as_ref().map_or(0, |meta| meta.len());
                 8 * FIXED + partitions + slots + retired + queue.stores.bytes() + meta + queue.unknown.len()
             }
-            Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
+            Self::Put(Row::Settings(settings)) => {
+                let indexed = settings.indexed_headers.iter().map(|name| 2 * (name.len() + 8)).sum::<usize>();
+                8 * FIXED + indexed + settings.unknown.len()
+            }
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * (cleared.times.len() + cleared.keeps_all.len()),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
@@ -506,5 +509,6 @@ fn extras_bytes(item: &Item) -> usize {
     let client_id = extras.last_lease.as_ref().map_or(0, |last| last.client_id.len());
     let texts =
         errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
-    texts + origin_bytes + moved_to + cron + client_id + extras.unknown.len()
+    let hashes = extras.header_hashes.as_ref().map_or(0, |hashes| 8 * hashes.len());
+    texts + origin_bytes + moved_to + cron + client_id + hashes + extras.unknown.len()
 }

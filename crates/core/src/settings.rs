@@ -1,7 +1,9 @@
 //! What a queue's owner decides about its items. The registry holds the truth; each partition has a copy.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::id::ItemNumber;
 use crate::time::Span;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,10 @@ pub struct Settings {
     /// How many items that are not final the queue may hold, over all of its partitions. 0: no limit.
     pub max_items: u64,
     pub reference: Option<Arc<str>>,
+    /// Headers that items are found by: see [`crate::headers`].
+    pub indexed_headers: Vec<Arc<str>>,
+    /// From which item on each of `indexed_headers` counts. Only in the copy of a partition.
+    pub indexed_since: BTreeMap<Arc<str>, ItemNumber>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -46,6 +52,8 @@ impl Default for Settings {
             keep: Keep::Shown,
             max_items: 0,
             reference: None,
+            indexed_headers: Vec::new(),
+            indexed_since: BTreeMap::new(),
             unknown: Vec::new(),
         }
     }
@@ -69,6 +77,7 @@ pub struct SettingsChange {
     pub max_items: Option<u64>,
     /// `Some(None)` takes it away.
     pub reference: Option<Option<Arc<str>>>,
+    pub indexed_headers: Option<Vec<Arc<str>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -98,6 +107,8 @@ impl Settings {
             keep: change.keep.unwrap_or(self.keep),
             max_items: change.max_items.unwrap_or(self.max_items),
             reference: change.reference.unwrap_or_else(|| self.reference.clone()),
+            indexed_headers: change.indexed_headers.unwrap_or_else(|| self.indexed_headers.clone()),
+            indexed_since: self.indexed_since.clone(),
             unknown: self.unknown.clone(),
         }
     }
@@ -119,7 +130,17 @@ impl Settings {
             .or(differs("keep", &given.keep, &self.keep))
             .or(differs("max_items", &given.max_items, &self.max_items))
             .or(differs("reference", &given.reference, &self.reference))
+            .or(differs(
+                "indexed_headers",
+                &given.indexed_headers.as_deref().map(as_set),
+                &as_set(&self.indexed_headers),
+            ))
     }
+}
+
+/// Names in whatever order they are given.
+fn as_set(names: &[Arc<str>]) -> BTreeSet<&Arc<str>> {
+    names.iter().collect()
 }
 
 /// The field, if something is given for it that it does not have.

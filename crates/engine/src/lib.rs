@@ -30,10 +30,12 @@ mod queue;
 mod registry;
 pub mod store;
 mod stream;
+mod turns;
 mod view;
 
 use std::sync::{Arc, Mutex};
 
+use windlass_core::id::ItemId;
 use windlass_core::limits::RegistryLimits;
 use windlass_core::time::Timestamp;
 
@@ -43,8 +45,9 @@ use crate::lock::lock;
 use crate::memory::Memory;
 use crate::registry::Registry;
 use crate::store::{Store, StoreState, StoreStats};
+use crate::turns::Turns;
 
-pub use crate::calls::{Explanation, HISTORY_QUEUES_MAX, LeaseBegun, LeaseLine, WhyNot};
+pub use crate::calls::{Explanation, HISTORY_QUEUES_MAX, LeaseBegun, LeaseLine, Rewrite, WhyNot};
 pub use crate::commit::{Commit, Committed, Judged};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::history::{HISTORY_BUCKETS_MAX, HISTORY_SPAN_MAX, HistoryBucket, QueueHistory, Waited};
@@ -67,6 +70,8 @@ pub struct Engine {
     host: Arc<Host>,
     store: Arc<dyn Store>,
     memory: Arc<Memory>,
+    /// One update of an item's payload, reference and headers at a time: they are one body, which is read and written anew.
+    record_turns: Arc<Turns<ItemId>>,
     aligner: Arc<Mutex<Option<Task>>>,
 }
 
@@ -95,7 +100,8 @@ impl Engine {
         let aligner = env::spawn(&*env, "registry", Arc::clone(&registry).keep_aligned());
         let memory = Arc::new(Memory::new(env, limits.memory));
         let host = Arc::clone(registry.host());
-        Ok(Self { registry, host, store, memory, aligner: Arc::new(Mutex::new(Some(aligner))) })
+        let (record_turns, aligner) = (Arc::default(), Arc::new(Mutex::new(Some(aligner))));
+        Ok(Self { registry, host, store, memory, record_turns, aligner })
     }
 
     /// Answers waiting leases with nothing, sends home callers that wait for items or follow them, finishes the calls and

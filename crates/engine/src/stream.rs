@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::event::unpack;
 use windlass_core::id::ItemId;
-use windlass_core::item::Phase;
+use windlass_core::item::{MovedTo, Phase};
 use windlass_core::limits::Invalid;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::oldest_event_of;
@@ -53,6 +53,8 @@ pub enum Frame {
     End {
         reason: EndReason,
         phase: Phase,
+        /// Where the item goes on.
+        moved_to: Option<Box<MovedTo>>,
     },
 }
 
@@ -240,7 +242,8 @@ impl Subscription {
                 }
                 Next::Final(end) if self.is_final => {
                     self.is_over = true;
-                    return Step::Show(Frame::End { reason: EndReason::Final, phase: end.phase });
+                    let (phase, moved_to) = (end.phase, end.moved_to);
+                    return Step::Show(Frame::End { reason: EndReason::Final, phase, moved_to });
                 }
                 Next::Final(end) => {
                     self.is_final = true;
@@ -256,7 +259,7 @@ impl Subscription {
 
     fn closed(&mut self) -> Frame {
         self.is_over = true;
-        Frame::End { reason: EndReason::Closed, phase: self.phase }
+        Frame::End { reason: EndReason::Closed, phase: self.phase, moved_to: None }
     }
 
     fn look(&mut self) -> Next {
@@ -272,7 +275,7 @@ impl Subscription {
             let shift = shown.states.iter().find(|shift| shift.number > told && shift.after_seq <= limit);
             // Those before the next state, whatever has come after it.
             let to = shift.map_or(shown.last_seq.min(limit), |shift| shift.after_seq);
-            match (shift, shown.end, shown.close) {
+            match (shift, shown.end.clone(), shown.close) {
                 (_, _, _) if read < to => Next::Events(to, shown.last_seq),
                 (Some(shift), _, _) => Next::State(shift.clone()),
                 (None, Some(end), _) if end.last_seq <= limit => Next::Final(end),

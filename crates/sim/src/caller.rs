@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::refusal::Refusal;
@@ -284,6 +285,7 @@ fn new_item(made: &Made) -> NewItem {
         address: made.address.clone(),
         body: made.body(),
         facts: None,
+        hashes: Hashes::default(),
     }
 }
 
@@ -308,6 +310,7 @@ fn all_of(settings: &Settings) -> SettingsChange {
         retention_max_bytes: Some(settings.retention_max_bytes),
         retain_payload: Some(settings.retain_payload),
         keep: Some(settings.keep),
+        indexed_headers: Some(settings.indexed_headers.clone()),
         max_items: Some(settings.max_items),
         reference: Some(settings.reference.clone()),
     }

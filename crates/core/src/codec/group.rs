@@ -1,8 +1,9 @@
 //! The value of a group's row.
 
 use super::DecodeError;
-use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
+use super::wire::{Record, put_bytes, put_fixed, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::group::{Ended, Group, GroupState, Template};
+use crate::headers::{Hashes, IndexedNames};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX};
 use crate::time::{Span, Timestamp};
 
@@ -108,7 +109,9 @@ const DUE_AT: u8 = 7;
 const MAX_ATTEMPTS: u8 = 8;
 const DEAD_TIMEOUT: u8 = 9;
 const DELAY: u8 = 10;
-const TEMPLATE_KNOWN_MAX: u8 = DELAY;
+/// What [`IndexedNames`] holds, and the hashes.
+const HASHES: u8 = 11;
+const TEMPLATE_KNOWN_MAX: u8 = HASHES;
 
 pub(super) fn encode_template(template: &Template) -> Vec<u8> {
     let mut out = Vec::new();
@@ -131,8 +134,22 @@ pub(super) fn encode_template(template: &Template) -> Vec<u8> {
             put_number(&mut out, field, number);
         }
     }
+    match &template.hashes {
+        Hashes::Unknown => {}
+        Hashes::Known { names, hashes } => {
+            let hashes = hashes.iter().copied();
+            put_fixed(&mut out, HASHES, std::iter::once(names.0).chain(hashes));
+        }
+    }
     out.extend_from_slice(&template.unknown);
     out
+}
+
+fn decode_hashes(record: &Record<'_>) -> Result<Hashes, DecodeError> {
+    let Some(numbers) = record.fixed(HASHES)? else { return Ok(Hashes::Unknown) };
+    let (names, hashes) =
+        numbers.split_first().ok_or(DecodeError::new(HASHES, "says not whose hashes it holds"))?;
+    Ok(Hashes::Known { names: IndexedNames(*names), hashes: hashes.into() })
 }
 
 pub(super) fn decode_template(value: &[u8]) -> Result<Template, DecodeError> {
@@ -145,6 +162,7 @@ pub(super) fn decode_template(value: &[u8]) -> Result<Template, DecodeError> {
         body: ItemNumber(body),
         body_bytes: record.number_or_zero(BODY_BYTES)?,
         facts_bytes: record.number_or_zero(FACTS_BYTES)?,
+        hashes: decode_hashes(&record)?,
         queue: record.text(QUEUE)?,
         kind: record.text(KIND)?.ok_or(DecodeError::row("has a template without a kind"))?,
         priority: record.small(PRIORITY)?,

@@ -8,7 +8,7 @@ use super::cron::{decode_run, encode_run};
 use super::moves::{
     decode_moved_to, decode_origin, decode_outgoing, encode_moved_to, encode_origin, encode_outgoing,
 };
-use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
+use super::wire::{Record, put_bytes, put_fixed, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, Permit};
 use crate::item::{
     End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, Outcome, PayloadSize, State, Suspension,
@@ -66,7 +66,8 @@ const PAYLOAD_KEPT: u8 = 41;
 const CRON_RUN: u8 = 42;
 /// Only for a waiting item; unset: since it was made.
 const WAITING_SINCE: u8 = 43;
-const KNOWN_MAX: u8 = WAITING_SINCE;
+const HEADER_HASHES: u8 = 44;
+const KNOWN_MAX: u8 = HEADER_HASHES;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -158,6 +159,9 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     put_unless_zero(out, EVENT_BYTES, extras.event_bytes);
     put_unless_zero(out, HAS_INPUT, extras.has_input.into());
     put_unless_zero(out, PAYLOAD_LOST, extras.payload_lost.into());
+    if let Some(hashes) = &extras.header_hashes {
+        put_fixed(out, HEADER_HASHES, hashes.iter().copied());
+    }
     if let Some(address) = &extras.address {
         put_bytes(out, ADDRESS, address.as_bytes());
     }
@@ -253,6 +257,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         event_count: record.number_or_zero(EVENT_COUNT)?,
         event_bytes: record.number_or_zero(EVENT_BYTES)?,
         has_input: record.flag(HAS_INPUT)?,
+        header_hashes: record.fixed(HEADER_HASHES)?.map(Vec::into_boxed_slice),
         payload_lost: record.flag(PAYLOAD_LOST)?,
         unknown: std::mem::take(&mut record.unknown),
     };

@@ -1,5 +1,6 @@
 //! The values of settings and queues. Every field is written: a default may change with a version, what is stored not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::DecodeError;
@@ -7,7 +8,7 @@ use super::intake::{decode_former, decode_retired, encode_draining, encode_forme
 use super::wire::{
     Input, Record, put_bytes, put_float, put_number, put_unless_same, put_unless_zero, put_varint,
 };
-use crate::id::PartitionId;
+use crate::id::{ItemNumber, PartitionId};
 use crate::limits::PARTITIONS_MAX;
 use crate::route::{SLOTS, SlotMap};
 use crate::row::{Queue, QueueName, StoreNames};
@@ -32,7 +33,9 @@ const DEAD_TIMEOUT: u8 = 15;
 const DEAD_QUEUE: u8 = 16;
 const RETAIN_PAYLOAD: u8 = 17;
 const KEEP: u8 = 18;
-const SETTINGS_KNOWN_MAX: u8 = KEEP;
+const INDEXED_HEADERS: u8 = 19;
+const INDEXED_SINCE: u8 = 20;
+const SETTINGS_KNOWN_MAX: u8 = INDEXED_SINCE;
 
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
@@ -71,6 +74,19 @@ pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     }
     put_unless_zero(out, RETAIN_PAYLOAD, retain_payload_code(settings.retain_payload));
     put_unless_zero(out, KEEP, keep_code(settings.keep));
+    if !settings.indexed_headers.is_empty() {
+        let mut names = Vec::new();
+        settings.indexed_headers.iter().for_each(|name| put_name(&mut names, name));
+        put_bytes(out, INDEXED_HEADERS, &names);
+    }
+    if !settings.indexed_since.is_empty() {
+        let mut since = Vec::new();
+        for (name, number) in &settings.indexed_since {
+            put_name(&mut since, name);
+            put_varint(&mut since, number.0);
+        }
+        put_bytes(out, INDEXED_SINCE, &since);
+    }
     out.extend_from_slice(&settings.unknown);
 }
 
@@ -97,8 +113,41 @@ pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
         keep: keep_of(record.number_or_zero(KEEP)?)?,
         max_items: record.number_or_zero(MAX_ITEMS)?,
         reference: record.text(REFERENCE)?,
+        indexed_headers: decode_names(record.bytes(INDEXED_HEADERS)?.unwrap_or_default())?,
+        indexed_since: decode_since(record.bytes(INDEXED_SINCE)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) {
+    put_varint(out, name.len() as u64);
+    out.extend_from_slice(name.as_bytes());
+}
+
+fn take_name(input: &mut Input<'_>, wrong: DecodeError) -> Result<Arc<str>, DecodeError> {
+    let len = usize::try_from(input.varint()?).ok();
+    let (name, rest) = len.and_then(|len| input.rest.split_at_checked(len)).ok_or(wrong)?;
+    input.rest = rest;
+    std::str::from_utf8(name).map(Arc::from).map_err(|_| wrong)
+}
+
+fn decode_names(bytes: &[u8]) -> Result<Vec<Arc<str>>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut names = Vec::new();
+    while !input.rest.is_empty() {
+        names.push(take_name(&mut input, DecodeError::new(INDEXED_HEADERS, "is no list of names"))?);
+    }
+    Ok(names)
+}
+
+fn decode_since(bytes: &[u8]) -> Result<BTreeMap<Arc<str>, ItemNumber>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut since = BTreeMap::new();
+    while !input.rest.is_empty() {
+        let name = take_name(&mut input, DecodeError::new(INDEXED_SINCE, "is no list of names and numbers"))?;
+        since.insert(name, ItemNumber(input.varint()?));
+    }
+    Ok(since)
 }
 
 pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {

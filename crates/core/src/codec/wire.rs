@@ -49,6 +49,12 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
 }
 
 /// Round numbers have their zeros at the end; turned around they make a short varint.
+/// Numbers that are as likely large as small.
+pub(super) fn put_fixed(out: &mut Vec<u8>, field: u8, numbers: impl Iterator<Item = u64>) {
+    let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+    put_bytes(out, field, &bytes);
+}
+
 pub(super) fn put_float(out: &mut Vec<u8>, field: u8, value: f64) {
     put_unless_zero(out, field, value.to_bits().swap_bytes());
 }
@@ -141,6 +147,16 @@ impl<'a> Record<'a> {
             Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
             Some(Value::Number(_)) => Err(DecodeError::new(field, "holds a number where bytes belong")),
         }
+    }
+
+    /// The numbers of [`put_fixed`].
+    pub(super) fn fixed(&self, field: u8) -> Result<Option<Vec<u64>>, DecodeError> {
+        let Some(bytes) = self.bytes(field)? else { return Ok(None) };
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(DecodeError::new(field, "ends within a number"));
+        }
+        Ok(Some(numbers.iter().map(|number| u64::from_le_bytes(*number)).collect()))
     }
 
     pub(super) fn text(&self, field: u8) -> Result<Option<Arc<str>>, DecodeError> {

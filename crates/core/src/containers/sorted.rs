@@ -8,7 +8,7 @@
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::vec_deque::{self, VecDeque};
 use std::fmt;
-use std::ops::RangeFrom;
+use std::ops::{RangeFrom, RangeToInclusive};
 
 const CHUNK_MAX: usize = 128;
 /// Sparse neighbours become one when what they hold fits in this, so that the next insert does not split them again.
@@ -158,6 +158,15 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         let mut rest = self.chunks.range(*bound..);
         rest.next();
         Iter { chunk: chunk.range(at..), rest: Rest::After(rest) }
+    }
+
+    /// From a key on backwards, whether or not it is there.
+    pub fn range_back(&self, to: RangeToInclusive<K>) -> impl Iterator<Item = (K, &V)> {
+        let to = to.end;
+        self.chunks.range(..=to).rev().flat_map(move |(_, chunk)| {
+            let end = find(chunk, &to).map_or_else(|at| at, |at| at + 1);
+            chunk.range(..end).rev().map(|(key, value)| (*key, value))
+        })
     }
 
     /// How many keys are below one. Looks at no more chunks than are left, and takes those off; what it could not look at

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::crons::index::Crons;
 use super::groups::index::{GroupIndex, Members};
 use super::index::addresses::Addresses;
+use super::index::findable::Finders;
 use super::index::lanes::{Index, Key, Lane};
 use super::index::traces::Trace;
 use super::moves::outbox::Outbox;
@@ -53,9 +54,11 @@ impl Partition {
         }
         same("items and crons on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
+        self.audit_names()?;
         self.audit_rules(&full.kinds)?;
         same("events", &self.events.sums()?, &full.events)?;
         same("items by address", &self.addresses, &full.addresses)?;
+        same("what finds items", &self.finders, &full.finders)?;
         self.check_holders()?;
         same("keys of slots that are at home elsewhere", &self.lingering, &self.count_lingering())?;
         let mut calls = Calls::default();
@@ -70,6 +73,7 @@ impl Partition {
 
     fn full_count(&self) -> Result<FullCount, String> {
         let mut full = FullCount::default();
+        full.finders.show_from(self.cleared.suspended_before);
         for (number, entry) in self.items.iter() {
             let spot = self.spot(number, entry);
             if !self.is_at(spot) {
@@ -121,6 +125,12 @@ impl Partition {
             }
         }
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
+    }
+
+    fn audit_names(&self) -> Result<(), String> {
+        let named: BTreeSet<_> =
+            self.groups.rows().map(|group| (Arc::clone(&group.name), group.number)).collect();
+        same("groups by name", self.groups.named(), &named)
     }
 
     /// Compares what is stopped with what the rules say.
@@ -210,6 +220,7 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
+        show.field("finders", &self.finders.shown(|group| self.groups.slot(group).number));
         show.field("lingering", &self.lingering)
             .field("addresses", &self.addresses)
             .field("calls", &self.calls);
@@ -247,6 +258,7 @@ struct FullCount {
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
     addresses: Addresses,
+    finders: Finders,
     /// The number of the last event and the bytes kept, of items that have any.
     events: BTreeMap<ItemNumber, (u64, u64)>,
 }
@@ -261,6 +273,9 @@ impl FullCount {
         }
         if let Some(addressed) = besides.addressed {
             self.addresses.insert(addressed);
+        }
+        if let Some(findable) = besides.findable {
+            self.finders.insert(findable);
         }
     }
 

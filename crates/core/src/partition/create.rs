@@ -9,6 +9,7 @@ use super::groups::index::GroupIndex;
 use super::{Output, Partition};
 use crate::attempt::{self, LOGGED_MAX};
 use crate::group::Template;
+use crate::headers::Hashes;
 use crate::id::ItemNumber;
 use crate::item::{Extras, PayloadSize, Phase, State};
 use crate::row::{BodyCopy, Change, Part};
@@ -24,9 +25,10 @@ pub(super) struct Draft<'a> {
     pub(super) created_at: Timestamp,
     pub(super) attempts: u32,
     pub(super) state: State,
-    /// `facts_bytes`, `payload_lost` and what tells of the attempt log are set by [`Partition::create`], as the bodies say.
+    /// `facts_bytes`, `header_hashes`, `payload_lost` and what tells of the attempt log are set by [`Partition::create`], as the bodies say.
     pub(super) extras: Extras,
     pub(super) bodies: Bodies<'a>,
+    pub(super) hashes: Hashes,
 }
 
 /// The bodies of a new item, by where they come from.
@@ -101,6 +103,7 @@ impl<'a> Draft<'a> {
             state: at_its_time(now, due_at),
             extras: Extras::default(),
             bodies,
+            hashes: Hashes::Unknown,
         }
     }
 }
@@ -110,8 +113,10 @@ impl Partition {
     pub(super) fn create(&mut self, now: Timestamp, draft: Draft<'_>, out: &mut Output) -> Produced {
         let number = self.issue_number(now, out);
         let (attempts_logged, attempt_bytes) = draft.bodies.attempts();
+        let facts_bytes = draft.bodies.facts_bytes();
         let extras = Extras {
-            facts_bytes: draft.bodies.facts_bytes(),
+            facts_bytes,
+            header_hashes: self.header_hashes(&draft.hashes, facts_bytes),
             payload_lost: draft.bodies.lack_payload(),
             attempts_logged,
             attempt_bytes,

@@ -92,6 +92,14 @@ impl Entry {
         self.extras.as_ref().is_some_and(|extras| extras.payload_lost)
     }
 
+    pub(super) fn facts_bytes(&self) -> u64 {
+        self.extras.as_ref().map_or(0, |extras| extras.facts_bytes)
+    }
+
+    pub(super) fn header_hashes(&self) -> &[u64] {
+        self.extras.as_ref().and_then(|extras| extras.header_hashes.as_deref()).unwrap_or_default()
+    }
+
     pub(super) fn has_error(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.error.is_some())
     }

@@ -12,6 +12,7 @@ mod entry;
 mod events;
 mod finish;
 pub(crate) mod groups;
+mod headers;
 pub(crate) mod held;
 mod index;
 pub(crate) mod moves;
@@ -30,7 +31,9 @@ pub use index::counts::{Counts, Totals};
 pub use index::lingering::Lingering;
 pub use moves::crons::StrayCron;
 pub use moves::leave::Target;
+pub use queries::errors::{ERROR_CODES_MAX, ErrorCode, OTHER_CODES};
 pub use queries::explain::{Explained, Reason};
+pub use queries::find::{Between, Find, FindOrder, FindSlice, Found, FoundItem};
 pub use queries::head::Head;
 pub use verbs::lease::PASSED_MAX;
 pub use verbs::route::Remaining;
@@ -56,6 +59,7 @@ use groups::index::{GroupIndex, Groups};
 use index::addresses::Addresses;
 use index::ages::Ages;
 use index::eras::Eras;
+use index::findable::Finders;
 use index::kinds::Kinds;
 use index::lanes::{Index, Key};
 use moves::outbox::Outbox;
@@ -109,6 +113,7 @@ pub struct Partition {
     leased: Eras<ItemNumber>,
     /// Suspended items by priority and place.
     suspended: Index,
+    finders: Finders,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -190,6 +195,7 @@ impl Partition {
             leased_places: Eras::default(),
             leased: Eras::default(),
             suspended: Index::default(),
+            finders: Finders::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),

@@ -7,6 +7,7 @@ use super::groups::index::GroupIndex;
 use super::index::addresses::Addressed;
 use super::index::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::index::era::Tally;
+use super::index::findable::Findable;
 use super::index::lanes::{Key, Lane, Standing};
 use super::index::traces::Trace;
 use super::moves::outbox::Leaving;
@@ -313,6 +314,9 @@ impl Partition {
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
         }
+        if let Some(findable) = besides.findable {
+            self.finders.insert(findable);
+        }
         if let Some(addressed) = besides.addressed {
             self.key_came(&addressed.address);
             self.addresses.insert(addressed);
@@ -325,6 +329,9 @@ impl Partition {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.remove(&leaving);
+        }
+        if let Some(findable) = besides.findable {
+            self.finders.remove(&findable);
         }
         if let Some(addressed) = besides.addressed {
             self.key_went(&addressed.address);
@@ -415,6 +422,7 @@ pub(super) struct Besides {
     pub(super) expires: Option<Key>,
     pub(super) leaving: Option<Leaving>,
     pub(super) addressed: Option<Addressed>,
+    pub(super) findable: Option<Findable>,
 }
 
 impl Besides {
@@ -426,7 +434,8 @@ impl Besides {
             State::Leased(_) => (None, None),
             State::Final(outcome) => (None, Leaving::of(number, outcome, entry.payload_size)),
         };
-        Self { expires, leaving, addressed: Addressed::of(number, entry) }
+        let (addressed, findable) = (Addressed::of(number, entry), Findable::of(number, entry));
+        Self { expires, leaving, addressed, findable }
     }
 }
 

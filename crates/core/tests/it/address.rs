@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{End, Phase};
 use windlass_core::refusal::Refusal;
@@ -208,6 +209,7 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
         suspended: None,
         body: bytes::Bytes::new(),
         facts: None,
+        hashes: Hashes::Unknown,
     };
     let items = vec![import("a"), import("b"), import("b")];
     let imported = script.apply(Import { items }).unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::attempt::{self, Attempt, AttemptEnd};
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveReason, Outcome, PayloadSize, Phase, State};
 use windlass_core::refusal::Refusal;
@@ -453,6 +454,7 @@ fn letter(number: u64, address: Option<&str>) -> Move {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        hashes: Hashes::Unknown,
     };
     Move {
         number: windlass_core::item::MoveNumber(number),

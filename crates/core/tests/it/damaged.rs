@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::refusal::Refusal;
@@ -55,6 +56,7 @@ pub(crate) fn take_without_payload(script: &mut Script, moves: u64) {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            hashes: Hashes::Unknown,
         })),
         body: None,
         facts: Some(Bytes::from_static(b"facts")),

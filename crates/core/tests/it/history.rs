@@ -4,6 +4,7 @@ mod changes;
 mod crons;
 mod ends;
 mod events;
+mod find;
 mod groups;
 mod intake;
 mod leases;
@@ -32,6 +33,7 @@ use windlass_core::verbs::{Clear, Configure, Held};
 use crate::bodies::Bodies;
 use crate::script::START;
 use events::Streams;
+use find::Walk;
 use groups::Known;
 use produce::Call;
 pub(crate) use steps::{Changed, Imported, New, Pick, Step, settings, steps};
@@ -55,6 +57,8 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Items that were deleted.
+    deleted: BTreeSet<ItemNumber>,
     /// Final items that were made anew.
     rerun: BTreeSet<ItemNumber>,
     /// Items whose end is to be told.
@@ -76,6 +80,8 @@ pub(crate) struct History {
     calls: BTreeMap<u8, Call>,
     intake: Intake,
     streams: Streams,
+    /// By the filter and the order.
+    walks: BTreeMap<(usize, usize), Walk>,
     /// Crons as their rows say.
     crons: BTreeMap<Arc<str>, Cron>,
 }
@@ -97,6 +103,7 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            deleted: BTreeSet::new(),
             rerun: BTreeSet::new(),
             watched: BTreeSet::new(),
             told: Vec::new(),
@@ -109,6 +116,7 @@ impl History {
             calls: BTreeMap::new(),
             intake: Intake::default(),
             streams: Streams::default(),
+            walks: BTreeMap::new(),
             crons: BTreeMap::new(),
         };
         history.apply(Configure(settings)).unwrap();
@@ -142,7 +150,7 @@ impl History {
             }
             Step::Sweep(limit) => self.sweep(*limit),
             Step::Import(items) => self.import(items),
-            Step::Delete(back) => self.delete(*back),
+            Step::Delete(back, any) => self.delete(*back, *any),
             Step::Redrive(limit) => self.redrive(*limit, &before),
             Step::Assign(limit) => self.assign(*limit),
             Step::Arrive(but) => self.arrive(*but),
@@ -166,6 +174,7 @@ impl History {
         self.partition.audit().unwrap();
         self.bodies.check(&self.partition);
         self.check_places(step, &before);
+        self.check_changed_at(&before);
         self.check_ended();
         self.check_told(&before);
         self.check_streams();
@@ -177,6 +186,8 @@ impl History {
         self.check_remaining();
         self.check_rules();
         self.check_crons(step, changes_before);
+        self.check_finds();
+        self.check_errors();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
         // A writer does so too: the moment is in no row.
         self.partition.hold_crons_until(Timestamp(0));
@@ -226,6 +237,18 @@ impl History {
             _ => None,
         });
         numbers.filter_map(|number| Some((number, self.partition.get(number)?))).collect()
+    }
+
+    /// It tells when the state last became another. The start of a group is that moment for members that already waited.
+    fn check_changed_at(&self, before: &BTreeMap<ItemNumber, Item>) {
+        for (number, item) in self.items() {
+            let Some(earlier) = before.get(&number) else { continue };
+            let (was, is) = (earlier.changed_at(), item.changed_at());
+            assert!(was <= is && is <= self.now, "{number:?} changed at {is:?}, before at {was:?}");
+            let may_start = item.group.is_some() && matches!(item.state, State::Waiting { .. });
+            let shifted = earlier.state.phase() != item.state.phase();
+            assert!(was == is || shifted || may_start, "{number:?} changed no state at {is:?}");
+        }
     }
 
     /// An item's place changes only when it joins at the tail.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::limits::KINDS_MAX;
@@ -56,6 +57,7 @@ fn moved(number: u64) -> Move {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            hashes: Hashes::Unknown,
         })),
         body: Some(Bytes::from_static(b"payload")),
         facts: Some(Bytes::from_static(b"facts")),

@@ -26,6 +26,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::RerunTwice,
         Mutant::PayloadLostWithItemKept,
         Mutant::MovedToNowhere,
+        Mutant::FindSkips,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use windlass_core::headers::Hashes;
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
 use windlass_core::partition::{Lingering, Remaining};
@@ -211,6 +212,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            hashes: Hashes::Unknown,
         })),
         body: Some(body),
         facts: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::event::NewEvent;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, MoveNumber, Phase};
 use windlass_core::machine::Applied;
@@ -274,6 +275,7 @@ pub(crate) fn import_item(kind: &str) -> ImportItem {
         suspended: None,
         body: Bytes::from_static(b"payload"),
         facts: None,
+        hashes: Hashes::Unknown,
     }
 }
 

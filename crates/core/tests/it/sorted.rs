@@ -52,6 +52,7 @@ proptest! {
         let mut chunks_left = usize::MAX;
         prop_assert_eq!(map.count_below(&probe, &mut chunks_left), model.range(..probe).count());
         prop_assert!(map.iter().eq(model.iter().map(|(key, value)| (*key, value))));
+        prop_assert!(map.range_back(..=probe).eq(model.range(..=probe).rev().map(|(key, value)| (*key, value))));
         prop_assert!(map.range(probe..).eq(model.range(probe..).map(|(key, value)| (*key, value))));
     }
 }

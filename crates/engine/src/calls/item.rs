@@ -1,19 +1,17 @@
-//! Calls about one item: showing it, where it went on, running it again, cancelling it.
+//! Calls about one item: showing it, where it went on, cancelling it.
 
 use std::sync::Arc;
 
 use windlass_core::attempt::Attempt;
 use windlass_core::id::ItemId;
-use windlass_core::item::Item;
+use windlass_core::item::{Item, Phase};
+use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::time::Span;
 
-use super::{REROUTES_MAX, unsettled};
 use crate::Engine;
 use crate::commit::Committed;
 use crate::error::EngineError;
-use crate::queue::ProducedItem;
 use crate::view::{self, ItemView};
 
 /// One item of a chain of moves.
@@ -36,6 +34,18 @@ impl Engine {
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         let _call = self.host.enter()?;
         view::get(&self.home_of(id)?, &*self.store, id).await
+    }
+
+    /// The state of an item, as clients see it.
+    pub async fn phase(&self, id: ItemId) -> Result<Phase, EngineError> {
+        let _call = self.host.enter()?;
+        let phase = move |partition: &Partition, _| {
+            let item = partition.get(id.number)?;
+            let is_held = partition.member(&item).is_some_and(|member| member.held);
+            Some(if is_held { Phase::Held } else { item.state.phase() })
+        };
+        let seen = self.home_of(id)?.partition.query(phase).await?;
+        seen.ok_or(EngineError::Refused(Refusal::NotFound))
     }
 
     /// The item with its attempt log.
@@ -74,23 +84,6 @@ impl Engine {
             }
         };
         home.partition.query(move |partition, _| partition.get(id.number).map(link)).await
-    }
-
-    /// Makes a final item anew, in its queue, with all that it had. The item stays as it ended, and tells the new one.
-    pub async fn rerun(
-        &self,
-        id: ItemId,
-        delay: Option<Span>,
-    ) -> Result<Committed<ProducedItem>, EngineError> {
-        let _call = self.host.enter()?;
-        self.memory.check()?;
-        for _ in 0..REROUTES_MAX {
-            match self.home_of(id)?.queue.rerun(id, delay).await {
-                Err(EngineError::Refused(Refusal::Moved)) => {}
-                done => return done,
-            }
-        }
-        Err(unsettled())
     }
 
     /// Tells the item as the cancel left it: cancelled, or still leased with the request noted, or as it ended before.

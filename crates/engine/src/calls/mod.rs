@@ -1,6 +1,7 @@
 //! The calls of the [`Engine`], one file for each thing that they speak of. A call finds the queue or the partition and
 //! hands over; what is done there is decided in [`crate::queue`], [`crate::registry`] and the core.
 
+mod change;
 mod crons;
 mod events;
 mod explain;
@@ -25,6 +26,7 @@ use crate::error::{EngineError, Outcome};
 use crate::host::Home;
 use crate::queue::QueueHandle;
 
+pub use change::Rewrite;
 pub use explain::{Explanation, WhyNot};
 pub use leases::{LeaseBegun, LeaseLine};
 pub use queues::HISTORY_QUEUES_MAX;

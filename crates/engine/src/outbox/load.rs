@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::attempt;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::row::Part;
@@ -133,6 +134,7 @@ impl Carrier {
             origin,
             address: item.address_there.clone(),
             cron: item.cron.clone(),
+            hashes: Hashes::Unknown,
             enqueue_at: item.enqueue_at,
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, Phase, State};
+use windlass_core::item::{Item, MovedTo, Phase, State};
 use windlass_core::news::{Changed, Ended};
 use windlass_core::time::Timestamp;
 
@@ -67,11 +67,13 @@ pub(crate) struct Shift {
     pub(crate) reason: Option<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Final {
     pub(crate) phase: Phase,
     pub(crate) at: Timestamp,
     pub(crate) last_seq: u64,
+    /// Where the item goes on, if that was known when it was looked at.
+    pub(crate) moved_to: Option<Box<MovedTo>>,
 }
 
 /// How a stream is closed whose item lives on.
@@ -99,7 +101,8 @@ impl Final {
                 return None;
             }
         };
-        Some(Self { phase: item.state.phase(), at, last_seq: event_count(item) })
+        let moved_to = item.extras.as_ref().and_then(|extras| extras.moved_to.clone());
+        Some(Self { phase: item.state.phase(), at, last_seq: event_count(item), moved_to })
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::cron::{CronName, CronRefusal, CronView};
+use windlass_core::id::ItemId;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Part, QueueName};
 use windlass_core::verbs::{CronChange, NewCron};
@@ -26,6 +27,8 @@ pub struct CronInfo {
     pub view: CronView,
     /// Unset only if the body is lost because the log was damaged.
     pub body: Option<Bytes>,
+    /// The item that it made last: it may be gone by now.
+    pub last_item: Option<ItemId>,
 }
 
 /// The fields that a caller gave of a cron that may be there already.
@@ -88,7 +91,8 @@ impl Registry {
             found = Found { home, view, ..found };
             body = self.body_of(&found).await?;
         }
-        Ok(CronInfo { queue: found.queue.queue.name.clone(), view: found.view, body })
+        let last_item = found.view.cron.last_made(found.home.id);
+        Ok(CronInfo { queue: found.queue.queue.name.clone(), view: found.view, body, last_item })
     }
 
     async fn body_of(&self, found: &Found) -> Result<Option<Bytes>, EngineError> {

@@ -15,7 +15,6 @@ mod repair;
 mod rules;
 mod served;
 mod stale;
-mod turns;
 mod unclaimed;
 
 use std::collections::BTreeSet;
@@ -41,12 +40,12 @@ use crate::machine::call::Answer;
 use crate::machine::supervisor::Supervisor;
 use crate::partition::handle::PartitionState;
 use crate::store::Store;
+use crate::turns::Turns;
 pub(crate) use crons::Found;
 pub(crate) use known_crons::{CRON_LOOKS_MAX, CRON_TIMES_SHOWN, Ensured};
 pub use known_crons::{CronInfo, GivenCron};
 pub(crate) use served::RegistryHandle;
 pub(crate) use stale::Stale;
-use turns::Turns;
 pub use unclaimed::Unclaimed;
 
 #[derive(Debug)]

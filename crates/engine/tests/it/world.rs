@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
@@ -326,6 +327,7 @@ pub(crate) fn import_item(payload: &str) -> ImportItem {
         address: None,
         origin: None,
         cron: None,
+        hashes: Hashes::default(),
         error: None,
         suspended: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),

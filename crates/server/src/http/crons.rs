@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use windlass_api::crons::{
     CreateCronRequest, Cron, CronInfoRequest, CronItem, CronReply, DeleteCronReply, DeleteCronRequest,
-    ListCronsReply, ListCronsRequest, PauseCronRequest, ResumeCronReply, ResumeCronRequest, TriggerCronReply,
-    TriggerCronRequest, UpdateCronRequest,
+    LastItem, ListCronsReply, ListCronsRequest, PauseCronRequest, ResumeCronReply, ResumeCronRequest,
+    TriggerCronReply, TriggerCronRequest, UpdateCronRequest,
 };
 use windlass_api::items::NewItem;
 use windlass_core::cron::{CatchUp, CronName, CronRefusal, Overlap};
@@ -85,7 +85,7 @@ async fn changed(
     change: impl Future<Output = Result<Committed<CronInfo>, EngineError>>,
 ) -> Result<Answer<CronReply>, Problem> {
     let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, change).await?;
-    Ok(Answer::changed(CronReply { cron: shown(value) }, commits))
+    Ok(Answer::changed(CronReply { cron: with_state(context, value).await }, commits))
 }
 
 pub(super) async fn resume(
@@ -125,7 +125,8 @@ pub(super) async fn info(context: Context, request: CronInfoRequest) -> Result<A
     let name = named(&request.cron)?;
     let asking = context.engine().cron(&name);
     let cron = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await;
-    Ok(Answer::read(CronReply { cron: shown(cron.map_err(not_found(&name))?) }))
+    let cron = with_state(&context, cron.map_err(not_found(&name))?).await;
+    Ok(Answer::read(CronReply { cron }))
 }
 
 pub(super) async fn list(
@@ -147,6 +148,18 @@ fn named(cron: &str) -> Result<CronName, Problem> {
 /// Names the cron that was not found.
 fn not_found(name: &CronName) -> impl FnOnce(Problem) -> Problem {
     naming(Missing::Cron(Arc::clone(&name.name)))
+}
+
+/// The cron with the state of its last item, unless that item is gone or cannot be asked for now.
+async fn with_state(context: &Context, info: CronInfo) -> Cron {
+    let last_item = info.last_item;
+    let mut cron = shown(info);
+    if let (Some(id), Some(shown)) = (last_item, &mut cron.last_item) {
+        let looking = context.engine().phase(id);
+        let phase = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
+        shown.state = phase.ok().map(|phase| show::state(phase).to_owned());
+    }
+    cron
 }
 
 /// Held to what any new one is.
@@ -186,7 +199,7 @@ fn overlap(name: &str) -> Result<Overlap, Problem> {
 }
 
 fn shown(info: CronInfo) -> Cron {
-    let CronInfo { queue, view, body } = info;
+    let CronInfo { queue, view, body, last_item } = info;
     let cron = view.cron;
     Cron {
         cron: cron.name.to_string(),
@@ -200,6 +213,7 @@ fn shown(info: CronInfo) -> Cron {
         last_at: cron.last_at.map(show::time),
         next_times: view.next_times.into_iter().map(show::time).collect(),
         created_at: show::time(cron.created_at),
+        last_item: last_item.map(|id| LastItem { id: id.to_string(), state: None }),
         item: {
             let record = body.map(Record::from_stored).unwrap_or_default();
             CronItem {

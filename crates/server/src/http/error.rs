@@ -13,6 +13,7 @@ use windlass_engine::{EngineError, Outcome};
 
 use super::bounds;
 use super::missing::Missing;
+use super::show;
 use crate::gate::{CROSS_SITE, Refused};
 
 /// An error on its way to a client.
@@ -226,6 +227,10 @@ impl From<Refusal> for Problem {
             Refusal::Ended => {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
             }
+            Refusal::WrongPhase { phase } => Self::new(
+                Code::WrongState,
+                format!("the item is {}: this cannot be done with items in that state", show::state(phase)),
+            ),
             Refusal::NotEnded => {
                 Self::new(Code::WrongState, "the item has not ended: only final ones can be rerun")
             }

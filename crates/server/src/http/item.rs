@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemReply, WaitItemRequest};
+use windlass_api::items::{AttemptLog, CancelItemRequest, GetItemRequest, Item, ItemReply, WaitItemRequest};
 use windlass_core::id::ItemId;
 use windlass_core::time::Span;
 use windlass_engine::Outcome;
@@ -33,13 +33,37 @@ pub(super) async fn sought(context: &Context, name: ItemName, timeout: Span) -> 
 }
 
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
-    let GetItemRequest { id, queue, address } = request;
+    let GetItemRequest { id, queue, address, follow } = request;
     let name = check::item_name(id, queue, address)?;
-    Ok(Answer::read(ItemReply { item: as_it_is(&context, name).await? }))
+    let Sought { id, missing } = sought_or_followed(&context, name, check::COMMIT_TIMEOUT, follow).await?;
+    let looking = context.engine().get_with_attempts(id);
+    let looking = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
+    let (view, attempts) = looking.map_err(naming(missing))?;
+    let attempt_log = Some(AttemptLog { attempts: attempts.iter().map(show::attempt).collect() });
+    Ok(Answer::read(ItemReply { item: Item { attempt_log, ..show::item(view) } }))
 }
 
-async fn as_it_is(context: &Context, name: ItemName) -> Result<Item, Problem> {
-    let Sought { id, missing } = sought(context, name, check::COMMIT_TIMEOUT).await?;
+/// The item that a request names, or the latest that it goes on as.
+async fn sought_or_followed(
+    context: &Context,
+    name: ItemName,
+    timeout: Span,
+    follow: bool,
+) -> Result<Sought, Problem> {
+    let sought = sought(context, name, timeout).await?;
+    if follow { followed(context, sought).await } else { Ok(sought) }
+}
+
+/// The latest item that one goes on as.
+pub(super) async fn followed(context: &Context, sought: Sought) -> Result<Sought, Problem> {
+    let Sought { id, missing } = sought;
+    let following = context.engine().follow(id);
+    let found = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, following).await;
+    Ok(Sought { id: found.map_err(naming(missing.clone()))?, missing })
+}
+
+async fn as_it_is(context: &Context, name: ItemName, follow: bool) -> Result<Item, Problem> {
+    let Sought { id, missing } = sought_or_followed(context, name, check::COMMIT_TIMEOUT, follow).await?;
     let looking = context.engine().get(id);
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
     view.map(show::item).map_err(naming(missing))
@@ -49,25 +73,26 @@ pub(super) async fn wait(
     mut context: Context,
     request: WaitItemRequest,
 ) -> Result<Answer<ItemReply>, Problem> {
-    let WaitItemRequest { id, queue, address, request_timeout } = request;
+    let WaitItemRequest { id, queue, address, request_timeout, follow } = request;
     let name = check::item_name(id, queue, address)?;
     let wait = check::request_timeout(request_timeout, true)?;
     let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
-    let item = match context.unless_sent_home(as_it_ended(&context, name.clone(), wait)).await {
+    let item = match context.unless_sent_home(as_it_ended(&context, name.clone(), wait, follow)).await {
         Some(ended) => ended?,
         None => {
             // Bodies that need the room of this one must not wait for the partition.
             context.body = None;
-            as_it_is(&context, name).await?
+            as_it_is(&context, name, follow).await?
         }
     };
     Ok(Answer::read(ItemReply { item }))
 }
 
 /// The item once it has ended, or as it is when the wait is over. To find the item is part of the wait.
-async fn as_it_ended(context: &Context, name: ItemName, wait: Span) -> Result<Item, Problem> {
+async fn as_it_ended(context: &Context, name: ItemName, wait: Span, follow: bool) -> Result<Item, Problem> {
     let begun = Instant::now();
-    let finding = sought(context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT });
+    let patience = if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT };
+    let finding = sought_or_followed(context, name, patience, follow);
     let Sought { id, missing } = finding.await?;
     let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
     let waiting = context.engine().wait(id, left);

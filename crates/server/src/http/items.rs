@@ -10,6 +10,7 @@ use windlass_api::items::{
     ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::payload::Payload;
+use windlass_core::headers::Hashes;
 use windlass_core::item::ItemError;
 use windlass_core::limits::{self, Invalid};
 use windlass_core::row::QueueName;
@@ -132,6 +133,7 @@ pub(super) fn new_item(
         address,
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
+        hashes: Hashes::default(),
     })
 }
 

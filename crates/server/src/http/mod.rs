@@ -4,6 +4,7 @@
 
 mod backup;
 mod bounds;
+mod change;
 mod check;
 mod context;
 mod crons;
@@ -219,6 +220,8 @@ impl App {
             "item.get" => Box::pin(app.call(request, item::get)),
             "item.wait" => Box::pin(app.call(request, item::wait)),
             "item.cancel" => Box::pin(app.call(request, item::cancel)),
+            "item.update" => Box::pin(app.call(request, change::update)),
+            "item.rerun" => Box::pin(app.call(request, change::rerun)),
             "item.emit" => Box::pin(app.call(request, events::emit)),
             "item.resume" => Box::pin(app.call(request, events::resume)),
             "item.close_streams" => Box::pin(app.call(request, events::close_streams)),

@@ -11,10 +11,13 @@ use windlass_api::queues::{
 };
 use windlass_core::limits;
 use windlass_core::refusal::Refusal;
-use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
+use windlass_core::row::{self, QueueName};
+use windlass_core::settings::{
+    Keep, Requeue, RetainPayload, RetryChange, RetryStrategy, Settings, SettingsChange,
+};
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::{Clear, CreateQueue, GivenQueue, UpdateQueue};
-use windlass_engine::{Outcome, QueueOverview, QueueStats, Redrive};
+use windlass_engine::{Outcome, QueueOverview, QueueStats, Redrive, Redriven};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
@@ -40,7 +43,7 @@ pub(super) async fn create(
     };
     let creating = context.engine().create_queue(create);
     let created = context.within(check::COMMIT_TIMEOUT, creating).await?;
-    Ok(Answer::changed(QueueReply { queue: show::queue(&created.value) }, created.commits))
+    Ok(Answer::changed(QueueReply { queue: with_warnings(&context, &created.value) }, created.commits))
 }
 
 pub(super) async fn update(
@@ -51,7 +54,26 @@ pub(super) async fn update(
     let meta = request.meta.take().map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
     let updating = context.engine().update_queue(UpdateQueue { name, change: change(request)?, meta });
     let updated = context.within(check::COMMIT_TIMEOUT, updating).await?;
-    Ok(Answer::changed(QueueReply { queue: show::queue(&updated.value) }, updated.commits))
+    Ok(Answer::changed(QueueReply { queue: with_warnings(&context, &updated.value) }, updated.commits))
+}
+
+/// The queue with what is likely not meant so.
+fn with_warnings(context: &Context, queue: &row::Queue) -> Queue {
+    Queue { warnings: warnings(context, queue), ..show::queue(queue) }
+}
+
+fn warnings(context: &Context, queue: &row::Queue) -> Vec<String> {
+    let dead_queue = queue.settings.dead_queue.as_ref();
+    let name = dead_queue.map(|name| QueueName { name: Arc::clone(name), ..queue.name.clone() });
+    let missing = name.filter(|name| context.engine().queue_info(name).is_none());
+    let warning = missing.map(|name| {
+        format!(
+            "`dead_queue` is `{0}`, and there is no such queue: what fails or expires waits here until it is made with \
+             queues.create, as far as `retention_max_bytes` allows",
+            name.name
+        )
+    });
+    warning.into_iter().collect()
 }
 
 /// The settings of a request: `CreateQueueRequest` becomes an update that gives the same.
@@ -69,8 +91,9 @@ fn change(request: UpdateQueueRequest) -> Result<SettingsChange, Problem> {
         retention: request.retention.map(check::span),
         retention_max_items: request.retention_max_items,
         retention_max_bytes: request.retention_max_bytes,
-        retain_payload: None,
-        keep: None,
+        retain_payload: request.retain_payload.as_deref().map(retain_payload).transpose()?,
+        keep: request.keep.as_deref().map(keep).transpose()?,
+        indexed_headers: request.indexed_headers.map(|list| list.names.into_iter().map(Into::into).collect()),
         max_items: request.max_items,
         reference: request.reference.map(unless_empty),
     })
@@ -99,6 +122,23 @@ fn strategy(name: &str) -> Result<RetryStrategy, Problem> {
     }
 }
 
+fn retain_payload(name: &str) -> Result<RetainPayload, Problem> {
+    match name {
+        "failed" => Ok(RetainPayload::Failed),
+        "all" => Ok(RetainPayload::All),
+        "none" => Ok(RetainPayload::None),
+        _ => Err(Problem::invalid("`retain_payload` must be `failed`, `all` or `none`")),
+    }
+}
+
+fn keep(name: &str) -> Result<Keep, Problem> {
+    match name {
+        "shown" => Ok(Keep::Shown),
+        "all" => Ok(Keep::All),
+        _ => Err(Problem::invalid("`keep` must be `shown` or `all`")),
+    }
+}
+
 fn requeue(name: &str) -> Result<Requeue, Problem> {
     match name {
         "keep" => Ok(Requeue::Keep),
@@ -110,7 +150,7 @@ fn requeue(name: &str) -> Result<Requeue, Problem> {
 pub(super) async fn info(context: Context, request: QueueInfoRequest) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
     let queue = context.engine().queue_info(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
-    Ok(Answer::read(QueueReply { queue: show::queue(&queue) }))
+    Ok(Answer::read(QueueReply { queue: with_warnings(&context, &queue) }))
 }
 
 pub(super) async fn list(
@@ -124,7 +164,8 @@ pub(super) async fn list(
     let now = context.engine().now();
     let meta_bytes = |seen: &QueueOverview| seen.queue.meta.as_ref().map_or(0, |meta| meta.len());
     let fits = bounded(META_PAGE_BYTES_MAX, |seen| if request.meta { meta_bytes(seen) } else { 0 });
-    let queues = after.take(limit).take_while(fits).map(|seen| listed(seen, &request, now)).collect();
+    let queues =
+        after.take(limit).take_while(fits).map(|seen| listed(&context, seen, &request, now)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
 }
 
@@ -137,10 +178,10 @@ fn bounded<T>(bytes_max: usize, bytes_of: impl Fn(&T) -> usize) -> impl FnMut(&&
     }
 }
 
-fn listed(seen: &QueueOverview, request: &ListQueuesRequest, now: Timestamp) -> Queue {
+fn listed(context: &Context, seen: &QueueOverview, request: &ListQueuesRequest, now: Timestamp) -> Queue {
     let counts = request.counts.then(|| show::counts(seen.counts));
     let activity = request.counts.then(|| show::activity(seen, now));
-    let queue = show::queue(&seen.queue);
+    let queue = with_warnings(context, &seen.queue);
     let meta = queue.meta.filter(|_| request.meta);
     Queue { counts, activity, meta, ..queue }
 }
@@ -184,7 +225,9 @@ pub(super) async fn redrive(
     let redrive = Redrive { to, kind: request.kind.map(Into::into), limit: request.limit };
     let redriving = context.engine().redrive(&name, redrive);
     let redriven = context.within(check::WHOLE_QUEUE_TIMEOUT, redriving).await?;
-    Ok(Answer::changed(RedriveQueueReply { moved: redriven.value.moved }, redriven.commits))
+    let Redriven { moved, skipped } = redriven.value;
+    let reply = RedriveQueueReply { moved, skipped };
+    Ok(Answer::changed(reply, redriven.commits))
 }
 
 pub(super) async fn rebalance(
@@ -194,7 +237,7 @@ pub(super) async fn rebalance(
     let name = check::queue_name(&request.queue)?;
     let rebalancing = context.engine().rebalance(&name, request.partitions);
     let rebalanced = context.within(check::COMMIT_TIMEOUT, rebalancing).await?;
-    Ok(Answer::changed(QueueReply { queue: show::queue(&rebalanced.value) }, rebalanced.commits))
+    Ok(Answer::changed(QueueReply { queue: with_warnings(&context, &rebalanced.value) }, rebalanced.commits))
 }
 
 pub(super) async fn stats(
@@ -204,7 +247,10 @@ pub(super) async fn stats(
     let name = check::queue_name(&request.queue)?;
     let counting = context.engine().stats(&name);
     let stats = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, counting).await?;
-    Ok(Answer::read(shown(request.queue, stats, context.engine().now())))
+    let reply = shown(request.queue, stats, context.engine().now());
+    let queue = context.engine().queue_info(&name);
+    let warnings = queue.map_or_else(Vec::new, |queue| warnings(&context, &queue));
+    Ok(Answer::read(QueueStatsReply { warnings, ..reply }))
 }
 
 fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
@@ -226,5 +272,6 @@ fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
         blocked: stats.blocked,
         stopped: stats.stopped,
         partitions: stats.partitions.iter().map(show::partition).collect(),
+        warnings: Vec::new(),
     }
 }

@@ -5,10 +5,11 @@ use windlass_api::items::{self, Item, LeasedItem};
 use windlass_api::permits::Permit;
 use windlass_api::queues::{self, Activity, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
+use windlass_core::attempt::Attempt;
 use windlass_core::group::GroupView;
-use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
+use windlass_core::item::{Extras, ItemError, MovedTo, Origin, Phase, State};
 use windlass_core::row;
-use windlass_core::settings::{Requeue, RetryStrategy};
+use windlass_core::settings::{Keep, Requeue, RetainPayload, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::store::Room;
 use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats, QueueOverview, Remaining};
@@ -58,6 +59,11 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
         event_count: Some(leased.event_count).filter(|count| *count > 0),
         reference: record.reference,
         headers: record.headers,
+        max_attempts: Some(leased.max_attempts),
+        error: leased.error.as_ref().map(error),
+        origin: leased.origin.as_deref().map(origin),
+        cron: leased.cron.as_ref().map(|run| run.name.to_string()),
+        scheduled_at: leased.cron.as_ref().map(|run| time(run.scheduled_at)),
     }
 }
 
@@ -79,6 +85,9 @@ pub fn item(view: ItemView) -> Item {
     let ItemView { queue, id, item, member, max_attempts, payload, result, facts } = view;
     // The payload's record has the facts in it; once it is gone they stand for themselves.
     let record = payload.or(facts).map(Record::from_stored).unwrap_or_default();
+    let changed_at = time(item.changed_at());
+    let started = item.started().map(|(at, client_id)| (time(at), client_id.to_string()));
+    let (started_at, client_id) = started.unzip();
     let extras = item.extras.map_or_else(Extras::default, |extras| *extras);
     let shown = Item {
         json: record.json,
@@ -93,6 +102,12 @@ pub fn item(view: ItemView) -> Item {
         attempts: item.attempts,
         max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
+        changed_at,
+        started_at,
+        client_id,
+        cron: extras.cron.as_ref().map(|run| run.name.to_string()),
+        scheduled_at: extras.cron.as_ref().map(|run| time(run.scheduled_at)),
+        moved_to: extras.moved_to.as_deref().map(moved_to),
         event_count: extras.event_count,
         address: extras.address.as_deref().map(str::to_owned),
         group: member.map(|member| member.group.to_string()),
@@ -113,7 +128,6 @@ fn with_state(shown: Item, state: &State) -> Item {
         State::Scheduled { due_at } => Item { enqueue_at: Some(time(*due_at)), ..shown },
         State::Leased(lease) => Item {
             permit: Some(lease.permit.0),
-            client_id: Some(lease.client_id.to_string()),
             leased_at: Some(time(lease.leased_at)),
             lease_deadline: Some(time(lease.deadline)),
             cancel_requested: Some(lease.cancel_requested),
@@ -123,6 +137,21 @@ fn with_state(shown: Item, state: &State) -> Item {
             Item { reason: suspension.reason.as_deref().map(str::to_owned), ..shown }
         }
         State::Final(outcome) => Item { finished_at: Some(time(outcome.finished_at)), ..shown },
+    }
+}
+
+pub(super) fn moved_to(moved_to: &MovedTo) -> items::MovedTo {
+    items::MovedTo { queue: moved_to.queue.to_string(), id: moved_to.id.to_string() }
+}
+
+pub(super) fn attempt(attempt: &Attempt) -> items::Attempt {
+    items::Attempt {
+        attempt: attempt.attempt,
+        client_id: attempt.client_id.to_string(),
+        leased_at: time(attempt.leased_at),
+        ended_at: time(attempt.ended_at),
+        outcome: attempt.end.name().to_owned(),
+        error: attempt.error.as_ref().map(error),
     }
 }
 
@@ -163,6 +192,9 @@ pub fn queue(queue: &row::Queue) -> Queue {
         retention: span(settings.retention),
         retention_max_items: settings.retention_max_items,
         retention_max_bytes: settings.retention_max_bytes,
+        retain_payload: retain_payload(settings.retain_payload).to_owned(),
+        keep: keep(settings.keep).to_owned(),
+        indexed_headers: settings.indexed_headers.iter().map(|name| name.to_string()).collect(),
         max_items: settings.max_items,
         reference: settings.reference.as_deref().map(str::to_owned),
         meta: queue.meta.as_deref().map(str::to_owned),
@@ -170,6 +202,7 @@ pub fn queue(queue: &row::Queue) -> Queue {
         updated_at: time(queue.updated_at),
         counts: None,
         activity: None,
+        warnings: Vec::new(),
     }
 }
 
@@ -177,6 +210,21 @@ fn strategy(strategy: RetryStrategy) -> &'static str {
     match strategy {
         RetryStrategy::Exponential => "exponential",
         RetryStrategy::Fixed => "fixed",
+    }
+}
+
+fn retain_payload(retain: RetainPayload) -> &'static str {
+    match retain {
+        RetainPayload::Failed => "failed",
+        RetainPayload::All => "all",
+        RetainPayload::None => "none",
+    }
+}
+
+fn keep(keep: Keep) -> &'static str {
+    match keep {
+        Keep::Shown => "shown",
+        Keep::All => "all",
     }
 }
 

@@ -12,8 +12,9 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::{ItemError, MoveReason, Origin, Suspension};
+use windlass_core::item::{CronRun, ItemError, MoveReason, Origin, Suspension};
 use windlass_core::limits;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
@@ -154,6 +155,7 @@ fn import_item(
     reason.map_or(Ok(()), limits::check_reason).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let error = item.error.map(|error| item_error(within, error)).transpose()?;
     let origin = item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()?;
+    let cron = item.cron.map(|cron| cron_run(within, &cron, item.scheduled_at)).transpose()?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(verbs::ImportItem {
         kind: kinds.get(kind),
@@ -166,11 +168,26 @@ fn import_item(
         dead_timeout: item.dead_timeout.map(check::span),
         address,
         origin: origin.map(Box::new),
+        cron,
         error,
         suspended: is_suspended.then(|| Box::new(Suspension { reason: item.reason.map(Into::into) })),
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
+        hashes: Hashes::default(),
     }))
+}
+
+/// The mark of an item that a cron made.
+fn cron_run(
+    within: fmt::Arguments<'_>,
+    cron: &str,
+    scheduled_at: Option<Time>,
+) -> Result<Box<CronRun>, Problem> {
+    limits::check_name("cron", cron).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    let Some(scheduled_at) = scheduled_at else {
+        return Err(Problem::invalid(format!("`{within}scheduled_at` must be set where `cron` is")));
+    };
+    Ok(Box::new(CronRun { name: cron.into(), scheduled_at: check::moment(scheduled_at) }))
 }
 
 fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<ItemError, Problem> {
@@ -190,6 +207,7 @@ fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Origin, Pro
         "dead" => MoveReason::Dead,
         "expired" => MoveReason::Expired,
         "redrive" => MoveReason::Redrive,
+        "rerun" => MoveReason::Rerun,
         "group_end" => MoveReason::GroupEnd,
         "group_abort" => MoveReason::GroupAbort,
         _ => {

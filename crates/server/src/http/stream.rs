@@ -13,13 +13,13 @@ use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use windlass_api::EVENT_STREAM;
 use windlass_api::events::{EndFrame, EventFrame, GapFrame, SnapshotFrame, StateFrame};
-use windlass_core::item::Phase;
+use windlass_core::item::{MovedTo, Phase};
 use windlass_engine::{EndReason, Frame, Outcome, Subscription};
 
 use super::check::ItemName;
 use super::context::Context;
 use super::error::Problem;
-use super::item::{Sought, sought};
+use super::item::{Sought, followed, sought};
 use super::missing::naming;
 use super::record::EventRecord;
 use super::reply::{refuse, wrong_method};
@@ -49,20 +49,41 @@ pub(super) async fn events(app: Arc<App>, request: Request<RequestBody>) -> Resp
 }
 
 async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subscription, Problem> {
-    let (name, after) = asked(request.uri().query().unwrap_or_default(), request.headers())?;
+    let Asked { name, after, follow } = asked(request.uri().query().unwrap_or_default(), request.headers())?;
     let opened = app.opened_for_work()?;
     let client = request.body().client();
     let context = Context { app, opened, encoding: Encoding::Json, client, body: None };
-    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    let sought = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    let Sought { id, missing } = if follow {
+        let begun = sought.id;
+        let followed = followed(&context, sought).await?;
+        if after.is_some() && followed.id != begun {
+            return Err(Problem::invalid(
+                "`after` must be left out with `follow` here: the item was moved, and the events of the one that it goes on as have \
+                 numbers of their own",
+            ));
+        }
+        followed
+    } else {
+        sought
+    };
     let subscribing = context.engine().subscribe(id, after);
     let subscribing = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing);
     subscribing.await.map_err(naming(missing))
 }
 
+/// What a reader asks for.
+struct Asked {
+    name: ItemName,
+    after: Option<u64>,
+    /// The stream of the latest item that the named one goes on as.
+    follow: bool,
+}
+
 /// Which item, and after which event. A browser that comes again sends the address it began with and, in the header, how far
 /// it got.
-fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemName, Option<u64>), Problem> {
-    let (mut id, mut queue, mut address, mut after) = (None, None, None, None);
+fn asked(query: &str, headers: &HeaderMap) -> Result<Asked, Problem> {
+    let (mut id, mut queue, mut address, mut after, mut follow) = (None, None, None, None, false);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (query::decoded(name)?, query::decoded(value)?);
@@ -71,6 +92,7 @@ fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemName, Option<u64>), Pr
             "queue" => queue = Some(value),
             "address" => address = Some(value),
             "after" => after = Some(number("after", &value)?),
+            "follow" => follow = yes_or_no("follow", &value)?,
             other => return Err(unknown_parameter(other)),
         }
     }
@@ -78,12 +100,22 @@ fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemName, Option<u64>), Pr
     if let Some(value) = last_seen {
         after = Some(number("Last-Event-ID", value.to_str().unwrap_or_default())?);
     }
-    Ok((check::item_name(id, queue, address)?, after))
+    Ok(Asked { name: check::item_name(id, queue, address)?, after, follow })
+}
+
+fn yes_or_no(field: &str, text: &str) -> Result<bool, Problem> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Problem::invalid(format!("`{field}` must be `true` or `false`"))),
+    }
 }
 
 fn unknown_parameter(name: &str) -> Problem {
     let name: String = name.chars().take(64).collect();
-    Problem::invalid(format!("no parameter `{name}`: there are `id`, `queue`, `address` and `after`"))
+    Problem::invalid(format!(
+        "no parameter `{name}`: there are `id`, `queue`, `address`, `after` and `follow`"
+    ))
 }
 
 fn number(field: &str, text: &str) -> Result<u64, Problem> {
@@ -177,7 +209,7 @@ impl Feed {
         if self.shares[0].is_none() {
             // Streams and replies that keep up take all the room. The reader can come again by number.
             text.clear();
-            self.end("lagged", self.subscription.phase(), &mut text);
+            self.end("lagged", self.subscription.phase(), None, &mut text);
             over = true;
         }
         ((!text.is_empty()).then(|| text.into()), (!over).then_some(self))
@@ -226,21 +258,22 @@ impl Feed {
                 put_frame(text, None, "state", &StateFrame { state, at: show::time(at), reason });
             }
             Some(Frame::Gap { from, to }) => put_frame(text, None, "gap", &GapFrame { from, to }),
-            Some(Frame::End { reason, phase }) => {
+            Some(Frame::End { reason, phase, moved_to }) => {
                 let reason = match reason {
                     EndReason::Final => "final",
                     EndReason::Closed => "closed",
                 };
-                self.end(reason, phase, text);
+                self.end(reason, phase, moved_to.as_deref(), text);
                 return true;
             }
         }
         false
     }
 
-    fn end(&self, reason: &str, phase: Phase, text: &mut String) {
+    fn end(&self, reason: &str, phase: Phase, moved_to: Option<&MovedTo>, text: &mut String) {
         let (reason, state) = (reason.to_owned(), show::state(phase).to_owned());
-        put_frame(text, None, "end", &EndFrame { reason, state });
+        let moved_to = moved_to.map(show::moved_to);
+        put_frame(text, None, "end", &EndFrame { reason, state, moved_to });
     }
 }
 

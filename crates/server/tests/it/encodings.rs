@@ -8,8 +8,8 @@ use windlass_api::items::{
 };
 use windlass_api::payload::Payload;
 use windlass_api::queues::{
-    ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, ListQueuesRequest, QueueInfoRequest,
-    QueueStatsRequest, RetryPolicyChange, UpdateQueueRequest,
+    ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, HeaderNames, ListQueuesRequest,
+    QueueInfoRequest, QueueStatsRequest, RetryPolicyChange, UpdateQueueRequest,
 };
 use windlass_api::{Call, JSON, PROTOBUF, Span, Time};
 
@@ -113,6 +113,9 @@ async fn queues(speaker: &mut Speaker) {
         retention: Some(Span::from_secs(3600)),
         retention_max_items: Some(10),
         retention_max_bytes: Some(1 << 40),
+        retain_payload: Some("all".into()),
+        keep: Some("all".into()),
+        indexed_headers: Some(HeaderNames { names: vec!["tenant".into()] }),
         max_items: Some(5000),
         reference: Some("for the test".into()),
         meta: Some(r#"{"for":"the test"}"#.into()),

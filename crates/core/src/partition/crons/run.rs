@@ -184,6 +184,7 @@ impl Partition {
         let draft = Draft {
             priority: template.priority,
             extras,
+            hashes: template.hashes.clone(),
             ..Draft::new(now, &template.kind, template.due_at(now), bodies)
         };
         self.create(now, draft, out)

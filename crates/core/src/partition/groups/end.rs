@@ -108,6 +108,7 @@ impl Partition {
         let bodies = Bodies::CopiedFrom(template);
         let mut draft = Draft::new(now, &template.kind, template.due_at(now), bodies);
         draft.priority = template.priority;
+        draft.hashes = template.hashes.clone();
         draft.extras.max_attempts = template.max_attempts;
         match &template.queue {
             None => {

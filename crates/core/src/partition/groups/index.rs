@@ -35,7 +35,9 @@ pub(in crate::partition) struct Groups {
     by_number: BTreeMap<GroupNumber, GroupIndex>,
     /// Those that are not deleted.
     by_name: BTreeMap<Arc<str>, GroupIndex>,
-    /// Those of them that are done or aborted.
+    /// Every row by its name, deleted ones too: their members still show it.
+    named: BTreeSet<(Arc<str>, GroupNumber)>,
+    /// Those of `by_name` that are done or aborted.
     over: BTreeSet<(Timestamp, GroupNumber)>,
     /// Those that are to be ended, or whose row is not needed any more.
     due: BTreeSet<GroupNumber>,
@@ -222,6 +224,18 @@ impl Groups {
         self.slot(group).row.as_deref().map(|row| (group, row))
     }
 
+    /// All of a name, deleted ones too, by number.
+    pub(in crate::partition) fn of_name(&self, name: &Arc<str>) -> impl Iterator<Item = GroupIndex> {
+        let at = |number| (Arc::clone(name), GroupNumber(number));
+        let named = self.named.range(at(0)..=at(u64::MAX)).inspect(|_| effort::look(Looked::Indexed));
+        named.map(|(_, number)| self.by_number[number])
+    }
+
+    /// Every row by its name. For a full count.
+    pub(in crate::partition) fn named(&self) -> &BTreeSet<(Arc<str>, GroupNumber)> {
+        &self.named
+    }
+
     /// By name, from the first one after `pivot` on.
     pub(in crate::partition) fn named_after(
         &self,
@@ -280,6 +294,13 @@ impl Groups {
     ) -> Option<Box<Group>> {
         let number = self.slot(group).number;
         let before = std::mem::replace(&mut self.slot_mut(group).row, row);
+        if let Some(before) = &before {
+            self.named.remove(&(Arc::clone(&before.name), number));
+        }
+        if let Some(after) = self.slot(group).row.as_deref() {
+            let name = Arc::clone(&after.name);
+            self.named.insert((name, number));
+        }
         if let Some(before) = before.as_deref().filter(|before| !before.deleted) {
             // While rows come in, an earlier group of the name may still look alive.
             if self.by_name.get(&before.name) == Some(&group) {

@@ -342,6 +342,7 @@ pub(in crate::partition) fn template(
         body: number,
         body_bytes: item.body.len() as u64,
         facts_bytes: facts_bytes(item.facts.as_ref()),
+        hashes: item.hashes,
         queue,
         kind: item.kind,
         priority: item.priority,

@@ -3,6 +3,7 @@
 //! as such until the sweep writes it down.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::id::ItemNumber;
@@ -43,8 +44,18 @@ impl Addresses {
     }
 
     fn latest(&self, address: &Arc<str>) -> Option<ItemNumber> {
-        let at = |number| Addressed { address: Arc::clone(address), number: ItemNumber(number) };
-        self.0.range(at(0)..=at(u64::MAX)).next_back().map(|addressed| addressed.number)
+        self.of(address, ItemNumber(0)..=ItemNumber(u64::MAX)).next_back()
+    }
+
+    /// The items of an address, by number.
+    pub(in crate::partition) fn of(
+        &self,
+        address: &Arc<str>,
+        numbers: RangeInclusive<ItemNumber>,
+    ) -> impl DoubleEndedIterator<Item = ItemNumber> {
+        let at = |number: &ItemNumber| Addressed { address: Arc::clone(address), number: *number };
+        let addressed = self.0.range(at(numbers.start())..=at(numbers.end()));
+        addressed.map(|addressed| addressed.number)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::containers::SortedMap;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(in crate::partition) struct Eras<K: Ord + Copy> {
     visible_from: u32,
     /// None is empty.

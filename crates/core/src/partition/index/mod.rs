@@ -5,6 +5,8 @@ pub(crate) mod ages;
 pub(crate) mod counts;
 pub(crate) mod era;
 pub(crate) mod eras;
+pub(crate) mod errors;
+pub(crate) mod findable;
 pub(crate) mod kinds;
 pub(crate) mod lanes;
 pub(crate) mod lingering;

@@ -131,6 +131,7 @@ impl Partition {
         self.leased_places.show_from(cleared.leased_before);
         self.leased.show_from(cleared.leased_before);
         self.suspended.show_from(cleared.suspended_before);
+        self.finders.show_from(cleared.suspended_before);
         self.groups.show_from(&cleared);
         self.ages.show_from(cleared.waiting_before);
         self.cleared = cleared;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::cron::Cron;
 use crate::footprint::Footprint;
+use crate::headers::Hashes;
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{CronRun, Extras, MoveNumber, Origin};
 use crate::limits::{Invalid, check_batch, check_kind};
@@ -69,6 +70,8 @@ pub struct ArrivingItem {
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
+    /// As those of a [`crate::verbs::NewItem`].
+    pub hashes: Hashes,
 }
 
 /// Answers [`Take`], and tells the source of moves what became of them.
@@ -175,6 +178,7 @@ impl Partition {
         let draft = Draft {
             priority: moved.priority,
             extras,
+            hashes: moved.hashes,
             ..Draft::new(now, &moved.kind, moved.enqueue_at, bodies)
         };
         self.create(now, draft, out).number

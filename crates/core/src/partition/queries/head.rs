@@ -1,4 +1,4 @@
-//! Questions that change nothing. None scans the backlog.
+//! Questions that change nothing and do not scan the backlog.
 
 use std::sync::Arc;
 

@@ -29,7 +29,8 @@ impl Partition {
         if settings.version != self.settings.version {
             // What could not go to the dead queue there was may go to the one there is now.
             out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.has_outgoing();
-            self.record(Row::Settings(settings), out);
+            let indexed_since = self.indexed_since(&settings);
+            self.record(Row::Settings(Settings { indexed_since, ..settings }), out);
         }
     }
 }

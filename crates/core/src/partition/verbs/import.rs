@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::produce::stored_bytes;
 use crate::footprint::Footprint;
+use crate::headers::Hashes;
 use crate::item::{CronRun, Extras, ItemError, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
@@ -48,9 +49,10 @@ pub struct ImportItem {
     pub error: Option<ItemError>,
     /// Set: the item waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
-    /// `body` and `facts` are as in [`crate::verbs::NewItem`].
+    /// `body`, `facts` and `hashes` are as in [`crate::verbs::NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
+    pub hashes: Hashes,
 }
 
 impl ImportItem {
@@ -134,6 +136,7 @@ impl Partition {
             state,
             extras,
             bodies: Bodies::given(item.body, item.facts),
+            hashes: item.hashes,
         };
         Ok(self.create(now, draft, out))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::footprint::Footprint;
+use crate::headers::Hashes;
 use crate::id::ItemNumber;
 use crate::item::{Extras, Phase};
 use crate::limits::{Invalid, KINDS_MAX, check_items};
@@ -43,6 +44,8 @@ pub struct NewItem {
     /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
     /// through like it.
     pub facts: Option<Bytes>,
+    /// Of its headers and reference, as [`crate::settings::Settings::hashes`] tells them.
+    pub hashes: Hashes,
 }
 
 impl NewItem {
@@ -59,6 +62,7 @@ impl NewItem {
             address: None,
             body,
             facts: None,
+            hashes: Hashes::Unknown,
         }
     }
 
@@ -171,8 +175,13 @@ impl Partition {
             address: new.address,
             ..Extras::default()
         };
-        let draft =
-            Draft { priority: new.priority, group, extras, ..Draft::new(now, &new.kind, due_at, bodies) };
+        let draft = Draft {
+            priority: new.priority,
+            group,
+            extras,
+            hashes: new.hashes,
+            ..Draft::new(now, &new.kind, due_at, bodies)
+        };
         self.create(now, draft, out)
     }
 

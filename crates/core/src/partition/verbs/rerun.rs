@@ -91,6 +91,7 @@ impl Partition {
         let extras = item.extras.as_deref();
         let draft = Draft {
             priority: item.priority,
+            hashes: self.hashes_of(number, &old),
             extras: Extras {
                 max_attempts: extras.and_then(|extras| extras.max_attempts),
                 dead_timeout: extras.and_then(|extras| extras.dead_timeout),

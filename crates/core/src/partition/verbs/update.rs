@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::footprint::Footprint;
 use crate::group::Member;
+use crate::headers::Hashes;
 use crate::id::ItemNumber;
 use crate::item::{Item, PayloadSize, State};
 use crate::limits::{Invalid, check_batch, check_item_time};
@@ -35,6 +36,8 @@ pub struct UpdateItem {
     pub dead_timeout: Option<Span>,
     /// `body` and `facts` as in [`crate::verbs::NewItem`], in place of both.
     pub record: Option<(Bytes, Option<Bytes>)>,
+    /// With `record`: as in [`crate::verbs::NewItem`].
+    pub hashes: Hashes,
 }
 
 /// The item after an [`Update`]: changed, or expired if its new `dead_timeout` is over.
@@ -55,6 +58,7 @@ impl UpdateItem {
             max_attempts: None,
             dead_timeout: None,
             record: None,
+            hashes: Hashes::default(),
         }
     }
 
@@ -112,7 +116,11 @@ impl Partition {
             next.extras.get_or_insert_default().dead_timeout = timeout;
         }
         if let Some((body, facts)) = update.record {
+            let header_hashes = self.header_hashes(&update.hashes, facts_bytes(facts.as_ref()));
             replace_bodies(number, &mut next, body, facts, out);
+            if next.extras.is_some() || header_hashes.is_some() {
+                next.extras.get_or_insert_default().header_hashes = header_hashes;
+            }
         }
         next.drop_empty_extras();
         if next.is_overdue(now) {

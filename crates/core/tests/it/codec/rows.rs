@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use windlass_core::cron::{CatchUp, Cron, CronHome, Leaves, Overlap};
 use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
+use windlass_core::headers::{Hashes, IndexedNames};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, CronRun, End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, MoveNumber, MoveReason,
@@ -161,16 +162,17 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(run));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
-    let facts_bytes = prop_oneof![Just(0), any::<u64>()];
+    let hashes = prop::option::of(prop::collection::vec(any::<u64>(), 1..4).prop_map(Vec::into_boxed_slice));
+    let facts = (prop_oneof![Just(0), any::<u64>()], hashes);
     let events = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
-    (limits, address, after, error, origin, facts_bytes, events, unknown()).prop_map(
+    (limits, address, after, error, origin, facts, events, unknown()).prop_map(
         |(
             (max_attempts, dead_timeout, cron),
             address,
             after,
             error,
             origin,
-            facts_bytes,
+            (facts_bytes, header_hashes),
             events,
             unknown,
         )| {
@@ -194,6 +196,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 event_bytes,
                 has_input,
                 payload_lost,
+                header_hashes,
                 unknown,
             };
             (extras != Extras::default()).then(|| Box::new(extras))
@@ -228,32 +231,35 @@ fn item() -> impl Strategy<Value = Item> {
 fn template() -> impl Strategy<Value = Template> {
     let time = || prop::option::of(any::<u64>());
     let limits = (prop::option::of(any::<u32>()), time(), time(), time());
-    (0..=NUMBER_MAX, any::<[u64; 2]>(), prop::option::of(text()), text(), any::<u8>(), limits, unknown())
-        .prop_map(
-            |(
-                body,
-                [body_bytes, facts_bytes],
+    let known = (any::<u64>(), prop::collection::vec(any::<u64>(), 0..3))
+        .prop_map(|(names, hashes)| Hashes::Known { names: IndexedNames(names), hashes: hashes.into() });
+    let facts = (any::<[u64; 2]>(), prop_oneof![Just(Hashes::Unknown), known]);
+    (0..=NUMBER_MAX, facts, prop::option::of(text()), text(), any::<u8>(), limits, unknown()).prop_map(
+        |(
+            body,
+            ([body_bytes, facts_bytes], hashes),
+            queue,
+            kind,
+            priority,
+            (max_attempts, dead, due, delay),
+            unknown,
+        )| {
+            Template {
+                body: ItemNumber(body),
+                body_bytes,
+                facts_bytes,
+                hashes,
                 queue,
                 kind,
                 priority,
-                (max_attempts, dead, due, delay),
+                due_at: due.map(Timestamp),
+                delay: delay.map(Span),
+                max_attempts,
+                dead_timeout: dead.map(Span),
                 unknown,
-            )| {
-                Template {
-                    body: ItemNumber(body),
-                    body_bytes,
-                    facts_bytes,
-                    queue,
-                    kind,
-                    priority,
-                    due_at: due.map(Timestamp),
-                    delay: delay.map(Span),
-                    max_attempts,
-                    dead_timeout: dead.map(Span),
-                    unknown,
-                }
-            },
-        )
+            }
+        },
+    )
 }
 
 fn group() -> impl Strategy<Value = Group> {
@@ -340,8 +346,19 @@ fn settings() -> impl Strategy<Value = Settings> {
     let texts = (prop::option::of(text()), prop::option::of(text()));
     let payloads = prop::sample::select(vec![RetainPayload::Failed, RetainPayload::All, RetainPayload::None]);
     let ways = (any::<bool>(), any::<bool>(), payloads);
-    (any::<[u64; 7]>(), any::<u32>(), policy, ways, texts, unknown()).prop_map(
-        |(numbers, max_attempts, retry, (tail, all, retain_payload), (reference, dead_queue), unknown)| {
+    let since = prop::collection::btree_map(text(), any::<u64>().prop_map(ItemNumber), 0..4);
+    let indexed = (prop::collection::vec(text(), 0..4), since);
+    (any::<[u64; 7]>(), any::<u32>(), policy, ways, texts, indexed, unknown()).prop_map(
+        |(
+            numbers,
+            max_attempts,
+            retry,
+            (tail, all, retain_payload),
+            (reference, dead_queue),
+            indexed,
+            unknown,
+        )| {
+            let (indexed_headers, indexed_since) = indexed;
             Settings {
                 dead_timeout: Span(numbers[6]),
                 dead_queue,
@@ -357,6 +374,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                 keep: if all { Keep::All } else { Keep::Shown },
                 max_items: numbers[5],
                 reference,
+                indexed_headers,
+                indexed_since,
                 unknown,
             }
         },

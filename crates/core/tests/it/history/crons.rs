@@ -7,6 +7,7 @@ use crate::script::arrived;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::CronRun;
 use windlass_core::refusal::Refusal;
@@ -75,6 +76,7 @@ fn new(which: u8, secs: u64, catch_up: u8, skip: bool, address: Option<u8>) -> N
             address: address.map(address_name),
             body: Bytes::from_static(b"the time has come"),
             facts: Some(Bytes::from_static(b"facts")),
+            hashes: Hashes::Unknown,
         },
         catch_up: [CatchUp::Skip, CatchUp::One, CatchUp::All][usize::from(catch_up)],
         overlap: if skip { Overlap::Skip } else { Overlap::Allow },

@@ -6,7 +6,7 @@ use windlass_core::id::ItemNumber;
 use windlass_core::item::{End, Extras, Item, Phase, State};
 use windlass_core::news::Ended;
 use windlass_core::refusal::Refusal;
-use windlass_core::verbs::{Cancel, Clear, Delete};
+use windlass_core::verbs::{Cancel, Clear, Delete, DeleteAny};
 
 use super::History;
 
@@ -56,17 +56,20 @@ impl History {
         }
     }
 
-    pub(super) fn delete(&mut self, back: usize) {
+    pub(super) fn delete(&mut self, back: usize, any: bool) {
         let Some(at) = self.made.len().checked_sub(1 + back) else { return };
         let number = self.made[at];
         let expected = match self.partition.get(number).map(|item| item.state.phase().is_final()) {
             None => Err(Refusal::NotFound),
-            Some(true) => Err(Refusal::Ended),
-            Some(false) => Ok(()),
+            Some(true) if !any => Err(Refusal::Ended),
+            Some(_) => Ok(()),
         };
-        assert_eq!(self.apply(Delete(vec![number])), Ok(vec![expected.clone()]));
+        let numbers = vec![number];
+        let reply = if any { self.apply(DeleteAny(numbers)) } else { self.apply(Delete(numbers)) };
+        assert_eq!(reply, Ok(vec![expected.clone()]));
         if expected.is_ok() {
             assert_eq!(self.partition.get(number), None);
+            self.deleted.insert(number);
             self.holders.remove(&number);
             self.ended.insert(number);
         }
@@ -146,6 +149,7 @@ impl History {
             let Some(end) = ended_at(item) else { continue };
             match after.get(number) {
                 Some(later) => assert_eq!(arrived(later), arrived(item)),
+                None if self.deleted.contains(number) => {}
                 None => assert!(kept.iter().all(|kept| end <= *kept), "{number:?} went before its time"),
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::script::arrived;
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::partition::Target;
@@ -121,6 +122,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            hashes: Hashes::Unknown,
         })),
         body: Some(Bytes::new()),
         facts: None,

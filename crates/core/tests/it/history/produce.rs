@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::Item;
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
@@ -121,6 +122,7 @@ impl History {
             suspended: None,
             body: Bytes::new(),
             facts: None,
+            hashes: Hashes::Unknown,
         };
         let items: Vec<_> = items.iter().map(import).collect();
         let takes = items.iter().all(|item| self.takes(item.group.as_deref(), item.address.as_deref()));
@@ -219,6 +221,7 @@ impl History {
             address: address.map(address_name),
             body: Bytes::new(),
             facts: None,
+            hashes: Hashes::Unknown,
         }
     }
 }

@@ -31,7 +31,8 @@ pub(crate) enum Step {
     Clear(bool, bool, bool, bool),
     Sweep(usize),
     Import(Vec<Imported>),
-    Delete(usize),
+    /// Also if it has ended, or only while it lives.
+    Delete(usize, bool),
     /// How many.
     Redrive(usize),
     Assign(usize),
@@ -166,7 +167,7 @@ fn plain_step() -> impl Strategy<Value = Step> {
             .prop_map(|(waiting, scheduled, leased, suspended)| Step::Clear(waiting, scheduled, leased, suspended)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
         1 => prop::collection::vec(imported, 1..4).prop_map(Step::Import),
-        1 => (0..20usize).prop_map(Step::Delete),
+        1 => (0..20usize, any::<bool>()).prop_map(|(back, any)| Step::Delete(back, any)),
         1 => (0..4usize).prop_map(Step::Redrive),
         1 => (1..6usize).prop_map(Step::Assign),
         1 => (0..3usize).prop_map(Step::Arrive),

@@ -1,6 +1,7 @@
 //! What operators see of a queue, and what they do with it.
 
 use bytes::Bytes;
+use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{Extras, Phase, State};
 use windlass_core::refusal::Refusal;
@@ -155,6 +156,7 @@ fn import_of(view: ItemView) -> ImportItem {
         address: extras.address,
         origin: extras.origin,
         cron: extras.cron,
+        hashes: Hashes::default(),
         error: extras.error,
         suspended: None,
         body: view.payload.expect("live items have one"),

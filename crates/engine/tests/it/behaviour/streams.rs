@@ -53,7 +53,7 @@ pub(crate) fn said(frame: &Frame) -> String {
         }
         Frame::State { phase, .. } => format!("{phase:?}"),
         Frame::Gap { from, to } => format!("gap {from} {to}"),
-        Frame::End { reason, phase } => format!("end {reason:?} {phase:?}"),
+        Frame::End { reason, phase, moved_to: _ } => format!("end {reason:?} {phase:?}"),
     }
 }
 
@@ -301,7 +301,7 @@ async fn follower(engine: Engine, id: ItemId, mut dice: Dice) -> Vec<(u64, Bytes
             match frame {
                 Frame::Event { seq, content, .. } => seen.push((seq, content)),
                 Frame::State { phase, .. } => last_state = Some(phase),
-                Frame::End { reason, phase } => {
+                Frame::End { reason, phase, moved_to: _ } => {
                     assert_eq!((reason, phase), (EndReason::Final, Phase::Completed));
                     assert_eq!(last_state, Some(Phase::Completed));
                     return seen;

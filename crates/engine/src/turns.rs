@@ -1,4 +1,5 @@
-//! One at a time for each key: changes of one queue, or of one cron, wait for each other and for nothing else.
+//! One at a time for each key: changes of one queue, of one cron, or of one item's record, wait for each other and for nothing
+//! else.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use windlass_core::mutant::{self, Mutant};
 use crate::lock::lock;
 
 #[derive(Debug)]
-pub(super) struct Turns<K: Ord> {
+pub(crate) struct Turns<K: Ord> {
     /// A key is here as long as somebody has its turn or waits for it.
     by_key: Mutex<BTreeMap<K, Arc<AsyncMutex<()>>>>,
     /// For [`Mutant::LockWhileTold`] alone.
@@ -23,14 +24,14 @@ impl<K: Ord> Default for Turns<K> {
 }
 
 /// The right to change what a key stands for: one holder at a time.
-pub(super) struct Turn<K: Ord> {
+pub(crate) struct Turn<K: Ord> {
     turns: Arc<Turns<K>>,
     key: K,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl<K: Ord + Clone> Turns<K> {
-    pub(super) async fn take(self: &Arc<Self>, key: &K) -> Turn<K> {
+    pub(crate) async fn take(self: &Arc<Self>, key: &K) -> Turn<K> {
         let mutex = match mutant::active(Mutant::LockWhileTold) {
             true => Arc::clone(&self.of_all),
             false => Arc::clone(lock(&self.by_key).entry(key.clone()).or_default()),

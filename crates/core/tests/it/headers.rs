@@ -1,0 +1,335 @@
+//! Items found by their headers: what the index tells, and what is left to a look into the record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use windlass_core::effort::{Looked, looks};
+use windlass_core::headers::{Hashes, IndexedNames, MAY_HAVE_ANY, REFERENCE, header_hash};
+use windlass_core::id::ItemNumber;
+use windlass_core::item::Phase;
+use windlass_core::limits::check_settings;
+use windlass_core::partition::{Find, FindOrder, FindSlice, Found};
+use windlass_core::settings::{Keep, Settings, SettingsChange};
+use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, Configure, CreateGroup, NewEnd, NewItem, Rerun, StartGroup};
+
+use crate::script::{RetryItem, START, Script, again, assert_same, item, items, open_group, rebuilt};
+
+fn settings(version: u64, names: &[&str]) -> Settings {
+    let indexed_headers = names.iter().map(|name| Arc::from(*name)).collect();
+    Settings { version, indexed_headers, ..Settings::default() }
+}
+
+fn configure(script: &mut Script, names: &[&str]) {
+    let version = script.partition.settings().version + 1;
+    script.apply(Configure(settings(version, names))).unwrap();
+}
+
+fn indexed(names: &[&str]) -> Script {
+    let mut script = Script::new();
+    configure(&mut script, names);
+    script
+}
+
+/// An item whose hashes were computed under the present setting.
+fn with(script: &Script, headers: &[(&str, &str)]) -> NewItem {
+    let hashes = script.partition.settings().hashes(headers.iter().copied());
+    NewItem { facts: Some(Bytes::from_static(b"facts")), hashes, ..item("default") }
+}
+
+fn asked(headers: &[(&str, &str)]) -> Find {
+    let hash = |(name, value): &(&str, &str)| (Arc::from(*name), header_hash(name, value));
+    Find { headers: headers.iter().map(hash).collect(), ..Find::default() }
+}
+
+fn found(script: &Script, find: &Find, order: FindOrder) -> Found {
+    let until = script.partition.find_until();
+    let find = Arc::new(find.clone());
+    let (matches_max, looks_max) = (usize::MAX, usize::MAX);
+    script.partition.find(&FindSlice { find, order, after: None, until, matches_max, looks_max })
+}
+
+/// What may match, the oldest first, and how many items were looked at.
+fn find(script: &Script, headers: &[(&str, &str)]) -> (Vec<ItemNumber>, u64) {
+    let before = looks(Looked::Items);
+    let found = found(script, &asked(headers), FindOrder::Oldest);
+    assert!(found.items.iter().all(|found| found.to_verify));
+    (found.items.into_iter().map(|found| found.item.number).collect(), looks(Looked::Items) - before)
+}
+
+#[test]
+fn the_hash_of_a_header_is_frozen() {
+    assert_ne!(header_hash("tenant", "a"), header_hash("tenan", "ta"));
+    assert_eq!(header_hash("", ""), 0x71b8_262b_b6e2_e086);
+    assert_eq!(header_hash("tenant", "acme"), 0x1558_5daa_e396_4a74);
+}
+
+#[test]
+fn the_names_that_are_indexed_are_the_same_in_any_order() {
+    let names = |names: &[&str]| IndexedNames::of(&settings(1, names).indexed_headers);
+    assert_eq!(names(&["a", "b"]), names(&["b", "a"]));
+    assert_ne!(names(&["a", "b"]), names(&["ab"]));
+    assert_ne!(names(&["a"]), names(&[]));
+}
+
+#[test]
+fn a_queue_indexes_at_most_eight_different_headers() {
+    let check = |names: &[&str]| check_settings(&settings(1, names)).map_err(|invalid| invalid.field);
+    assert_eq!(check(&["a", "b", "c", "d", "e", "f", "g", "h"]), Ok(()));
+    assert_eq!(check(&["a", "b", "c", "d", "e", "f", "g", "h", "i"]), Err("indexed_headers"));
+    assert_eq!(check(&["a", "a"]), Err("indexed_headers"));
+    assert_eq!(check(&[""]), Err("indexed_headers"));
+}
+
+#[test]
+fn a_change_of_settings_names_the_indexed_headers_in_any_order() {
+    let has = settings(1, &["a", "b"]);
+    let given = |names: &[&str]| SettingsChange {
+        indexed_headers: Some(settings(1, names).indexed_headers),
+        ..SettingsChange::default()
+    };
+    assert_eq!(has.first_difference(&given(&["b", "a"])), None);
+    assert_eq!(has.first_difference(&given(&["a"])), Some("indexed_headers"));
+    assert_eq!(has.changed(given(&["c"])).indexed_headers, [Arc::from("c")]);
+    assert_eq!(has.changed(SettingsChange::default()).indexed_headers, has.indexed_headers);
+}
+
+#[test]
+fn a_filter_on_an_indexed_header_looks_only_at_items_that_have_it() {
+    let mut script = indexed(&["tenant", REFERENCE]);
+    script.produce(items(20));
+    let new = [
+        with(&script, &[("tenant", "a"), (REFERENCE, "1"), ("trace", "x")]),
+        with(&script, &[("tenant", "b"), (REFERENCE, "1")]),
+        with(&script, &[("trace", "x")]),
+    ];
+    let made = script.produce(new);
+    assert_eq!(find(&script, &[("tenant", "a")]), (vec![made[0]], 1));
+    assert_eq!(find(&script, &[(REFERENCE, "1")]), (vec![made[0], made[1]], 2));
+    assert_eq!(find(&script, &[("tenant", "b"), (REFERENCE, "1")]).0, [made[1]]);
+    assert_eq!(find(&script, &[("tenant", "c")]), (vec![], 0));
+    assert_eq!(
+        find(&script, &[("trace", "x")]),
+        (made, 23),
+        "a header that is not indexed is looked for in all"
+    );
+}
+
+#[test]
+fn an_item_without_headers_is_not_left_to_the_record() {
+    let mut script = Script::new();
+    script.produce(items(1));
+    let made = script.produce([with(&script, &[])])[0];
+    let by_record = Find { by_record: true, ..Find::default() };
+    let found = found(&script, &by_record, FindOrder::Oldest);
+    assert_eq!(found.items.len(), 1);
+    assert_eq!((found.items[0].item.number, found.items[0].to_verify), (made, true));
+}
+
+#[test]
+fn an_item_whose_hashes_nobody_computed_may_have_any_header() {
+    let mut script = indexed(&["tenant"]);
+    let unknown = NewItem { hashes: Hashes::Unknown, ..with(&script, &[]) };
+    let stale = with(&indexed(&["other"]), &[("other", "a")]);
+    let new = [unknown, stale, with(&script, &[("tenant", "b")]), item("default")];
+    let made = script.produce(new);
+    let hashes = |number| script.get(number).extras.and_then(|extras| extras.header_hashes);
+    assert_eq!(hashes(made[0]), Some([MAY_HAVE_ANY].into()));
+    assert_eq!(hashes(made[3]), None);
+    assert_eq!(find(&script, &[("tenant", "a")]), (vec![made[0], made[1]], 2));
+}
+
+#[test]
+fn nothing_is_kept_of_headers_in_a_queue_that_indexes_none() {
+    let mut script = Script::new();
+    let new = with(&indexed(&["tenant"]), &[("tenant", "a")]);
+    let made = script.produce([new])[0];
+    assert_eq!(script.get(made).extras.unwrap().header_hashes, None);
+}
+
+#[test]
+fn a_change_of_the_setting_counts_for_later_items_and_older_ones_are_walked() {
+    let mut script = indexed(&["tenant"]);
+    let old = script.produce([with(&script, &[("tenant", "a"), ("trace", "x")]), item("default")]);
+    configure(&mut script, &["trace", "tenant"]);
+    let new = script.produce([with(&script, &[("tenant", "a"), ("trace", "x")]), item("default")]);
+    assert_eq!(find(&script, &[("tenant", "a")]), (vec![old[0], new[0]], 2), "this name stayed");
+    assert_eq!(find(&script, &[("trace", "x")]), (vec![old[0], new[0]], 3));
+    assert_eq!(find(&script, &[("trace", "y")]), (vec![old[0]], 2), "the record tells");
+    configure(&mut script, &[]);
+    configure(&mut script, &["tenant"]);
+    assert_eq!(find(&script, &[("tenant", "b")]), (vec![old[0], new[0]], 4), "the name came anew");
+    let copy = rebuilt(&script.partition, START);
+    assert_eq!(copy.settings(), script.partition.settings());
+}
+
+#[test]
+fn the_older_items_of_a_change_are_those_of_the_states_that_are_asked_for() {
+    let mut script = Script::new();
+    script.produce(items(10));
+    let failed = script.produce([NewItem { kind: "x".into(), ..with(&script, &[]) }]);
+    let held = script.lease_with(1, crate::script::kinds(&["x"]))[0].held();
+    script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+    configure(&mut script, &["tenant"]);
+    let find = Find { phases: Some([Phase::Failed].into()), ..asked(&[("tenant", "a")]) };
+    let found = found(&script, &find, FindOrder::Newest);
+    assert_eq!((found.items[0].item.number, found.looked), (failed[0], 1));
+}
+
+#[test]
+fn a_rerun_has_the_headers_of_the_item_that_ended() {
+    let mut script = indexed(&["tenant"]);
+    let made = script.produce([with(&script, &[("tenant", "a")])])[0];
+    let rerun = |script: &mut Script, number| {
+        let held = script.lease_one();
+        script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+        script.apply(Rerun { number, queue: "q".into(), delay: None }).unwrap().number
+    };
+    let second = rerun(&mut script, made);
+    assert_eq!(find(&script, &[("tenant", "a")]), (vec![made, second], 2));
+    assert_eq!(find(&script, &[("tenant", "b")]), (vec![], 0));
+    configure(&mut script, &["tenant", "trace"]);
+    let third = rerun(&mut script, second);
+    assert_eq!(find(&script, &[("tenant", "b")]), (vec![third], 1), "not known under the new setting");
+}
+
+#[test]
+fn an_end_item_has_the_headers_of_its_template() {
+    let mut script = indexed(&["tenant"]);
+    let end = Some(NewEnd { queue: None, item: with(&script, &[("tenant", "a")]) });
+    script.apply(CreateGroup { end, items: items(1), ..open_group("g") }).unwrap();
+    script.apply(StartGroup("g".into())).unwrap();
+    let held = script.lease_one();
+    script.complete(held, None).unwrap();
+    assert_eq!(find(&script, &[("tenant", "a")]).1, 1);
+    assert_eq!(find(&script, &[("tenant", "b")]).1, 0);
+}
+
+/// What happens to a queue whose items have headers.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Values of the headers `a` and `b`, and whose hashes come with it: 0 nobody's, 1 those of the settings, 2 older ones.
+    Produce(Option<u8>, Option<u8>, u8),
+    Index(u8),
+    Fail,
+    Rerun(usize),
+    Clear,
+    Sweep,
+    Pass,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let value = || prop::option::of(0..3u8);
+    prop_oneof![
+        6 => (value(), value(), 0..4u8).prop_map(|(a, b, whose)| Step::Produce(a, b, whose)),
+        1 => (0..4u8).prop_map(Step::Index),
+        2 => Just(Step::Fail),
+        1 => (0..10usize).prop_map(Step::Rerun),
+        1 => Just(Step::Clear),
+        2 => Just(Step::Sweep),
+        1 => Just(Step::Pass),
+    ]
+}
+
+type Headers = BTreeMap<&'static str, &'static str>;
+
+const VALUES: [&str; 3] = ["0", "1", "2"];
+
+fn headers(a: Option<u8>, b: Option<u8>) -> Headers {
+    let named = [("a", a), ("b", b)].into_iter();
+    named.filter_map(|(name, value)| Some((name, VALUES[usize::from(value?)]))).collect()
+}
+
+fn names(bits: u8) -> Vec<&'static str> {
+    ["a", "b"].into_iter().enumerate().filter(|(at, _)| bits & 1 << at != 0).map(|(_, name)| name).collect()
+}
+
+struct Queue {
+    script: Script,
+    earlier: Settings,
+    made: BTreeMap<ItemNumber, Headers>,
+}
+
+impl Queue {
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Produce(a, b, whose) => self.produce(headers(a, b), whose),
+            Step::Index(bits) => {
+                self.earlier = self.script.partition.settings().clone();
+                let version = self.earlier.version + 1;
+                let next = Settings { keep: Keep::All, ..settings(version, &names(bits)) };
+                self.script.apply(Configure(next)).unwrap();
+            }
+            Step::Fail => {
+                let leased = self.script.lease(1);
+                for leased in leased {
+                    self.script.retry(RetryItem { dead: true, ..again(leased.held()) }).unwrap();
+                }
+            }
+            Step::Rerun(at) => {
+                let Some(number) = self.made.keys().rev().nth(at).copied() else { return };
+                let rerun = Rerun { number, queue: "q".into(), delay: None };
+                if let Ok(produced) = self.script.apply(rerun) {
+                    self.made.insert(produced.number, self.made[&number].clone());
+                }
+            }
+            Step::Clear => {
+                self.script.clear(Clear { waiting: true, scheduled: true, leased: true, suspended: true });
+            }
+            Step::Sweep => drop(self.script.sweep_some(3)),
+            Step::Pass => self.script.pass(Span::from_secs(1)),
+        }
+    }
+
+    fn produce(&mut self, headers: Headers, whose: u8) {
+        let pairs = || headers.iter().map(|(name, value)| (*name, *value));
+        let hashes = match whose {
+            0 => Hashes::Unknown,
+            1 => self.earlier.hashes(pairs()),
+            _ => self.script.partition.settings().hashes(pairs()),
+        };
+        let facts = (!headers.is_empty()).then(|| Bytes::from_static(b"facts"));
+        let number = self.script.produce([NewItem { facts, hashes, ..item("default") }])[0];
+        self.made.insert(number, headers);
+    }
+
+    /// What is found once the records were looked into is what a walk finds.
+    fn check(&self) {
+        let all = found(&self.script, &Find::default(), FindOrder::Oldest);
+        let there: BTreeSet<ItemNumber> = all.items.iter().map(|found| found.item.number).collect();
+        for wanted in [headers(Some(0), None), headers(None, Some(1)), headers(Some(2), Some(1))] {
+            let has = |number: &ItemNumber| {
+                wanted.iter().all(|(name, value)| self.made[number].get(name) == Some(value))
+            };
+            let expected: Vec<ItemNumber> = there.iter().copied().filter(has).collect();
+            let pairs: Vec<_> = wanted.iter().map(|(name, value)| (*name, *value)).collect();
+            for order in [FindOrder::Oldest, FindOrder::Newest] {
+                let found = found(&self.script, &asked(&pairs), order);
+                let mut numbers: Vec<_> = found.items.iter().map(|found| found.item.number).collect();
+                assert!(order == FindOrder::Newest || numbers.is_sorted(), "{numbers:?}");
+                numbers.sort_unstable();
+                assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "twice: {numbers:?}");
+                numbers.retain(has);
+                assert_eq!(numbers, expected, "{wanted:?} {order:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_find_by_headers_misses_nothing_that_a_walk_finds(steps in prop::collection::vec(step(), 1..40)) {
+        let mut queue = Queue {
+            script: Script::with_settings(Settings { keep: Keep::All, ..Settings::default() }),
+            earlier: Settings::default(),
+            made: BTreeMap::new(),
+        };
+        for step in &steps {
+            queue.step(step);
+            queue.check();
+        }
+        assert_same(&rebuilt(&queue.script.partition, START), &queue.script.partition);
+    }
+}
