@@ -30,6 +30,8 @@ mod groups;
 #[cfg(test)]
 mod half_closed;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http;
