@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod addresses;
+mod afterwards;
 #[cfg(test)]
 mod amplification;
 #[cfg(test)]

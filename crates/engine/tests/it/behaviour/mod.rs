@@ -28,6 +28,7 @@ macro_rules! on_every_store {
 }
 
 pub(crate) mod addresses;
+mod afterwards;
 mod clocks;
 mod counts;
 pub(crate) mod crons;
