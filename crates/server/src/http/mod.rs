@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod explain;
 mod groups;
+mod history;
 mod info;
 mod item;
 mod items;
@@ -203,6 +204,7 @@ impl App {
             "queues.info" => Box::pin(app.call(request, queues::info)),
             "queues.list" => Box::pin(app.call(request, queues::list)),
             "queues.delete" => Box::pin(app.call(request, queues::delete)),
+            "queues.history" => Box::pin(app.call(request, history::show)),
             "queue.stats" => Box::pin(app.call(request, queues::stats)),
             "queue.clear" => Box::pin(app.call(request, queues::clear)),
             "queue.redrive" => Box::pin(app.call(request, queues::redrive)),

@@ -31,6 +31,8 @@ mod groups;
 #[cfg(test)]
 mod half_closed;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http;

@@ -68,6 +68,7 @@ fn requests() -> Vec<(&'static str, Value, Value)> {
     {
         table.push((call, json!({"queue": "no", "items": [{"id": ID, "permit": 1}]}), no_queue()));
     }
+    table.push(("queues.history", json!({"queues": ["q", "no"]}), no_queue()));
     let next = json!({"queue": "no", "client_id": "c", "complete": [{"id": ID, "permit": 1}]});
     table.push(("queue.next", next, no_queue()));
     for call in [

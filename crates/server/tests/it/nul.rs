@@ -58,6 +58,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("queues.create", settings),
         ("queues.info", queue.clone()),
         ("queues.list", json!({"pivot": "p"})),
+        ("queues.history", json!({"queues": ["q"]})),
         ("queue.stats", queue.clone()),
         ("queue.clear", queue.clone()),
         ("queue.redrive", json!({"queue": "q", "kind": "k", "to": "d"})),

@@ -38,6 +38,7 @@ mod error_policy;
 mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod groups;
+mod history;
 mod idempotency;
 mod items;
 mod leases;
