@@ -13,6 +13,8 @@ mod decode_memory;
 mod error;
 mod events;
 mod explain;
+mod filter;
+mod find;
 mod groups;
 mod info;
 mod item;
@@ -22,6 +24,7 @@ mod missing;
 mod next;
 mod pages;
 mod permits;
+mod pivot;
 mod query;
 mod queues;
 pub mod record;
@@ -222,6 +225,8 @@ impl App {
             "item.cancel" => Box::pin(app.call(request, item::cancel)),
             "item.update" => Box::pin(app.call(request, change::update)),
             "item.rerun" => Box::pin(app.call(request, change::rerun)),
+            "items.find" => Box::pin(app.call(request, find::find)),
+            "items.errors" => Box::pin(app.call(request, find::errors)),
             "item.emit" => Box::pin(app.call(request, events::emit)),
             "item.resume" => Box::pin(app.call(request, events::resume)),
             "item.close_streams" => Box::pin(app.call(request, events::close_streams)),

@@ -24,6 +24,8 @@ mod encodings;
 #[cfg(test)]
 mod exists_ok;
 #[cfg(test)]
+mod find;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod groups;
