@@ -48,7 +48,7 @@ impl Scope {
             until: place.until.map(|number| number.0),
             after: place.after.map(|number| number.0),
         });
-        let places = places.collect();
+        let places: Vec<Place> = places.collect();
         let record = Record { check: self.check(&places), places };
         let mut pivot = String::from(VERSION);
         for byte in record.encode_to_vec() {
@@ -72,9 +72,9 @@ impl Scope {
         Ok(Walk { places: record.places.into_iter().map(place).collect() })
     }
 
-    fn check(&self, places: &Vec<Place>) -> u64 {
+    fn check(&self, places: &[Place]) -> u64 {
         let mut checked = self.0.clone();
-        checked.extend(Record { check: 0, places: places.clone() }.encode_to_vec());
+        checked.extend(Record { check: 0, places: places.to_vec() }.encode_to_vec());
         splitmix64(fnv1a(&checked))
     }
 }
