@@ -50,7 +50,10 @@ impl Engine {
                 let stored = view::read(&*self.store, id).await;
                 let [payload, _, facts] =
                     stored.map_err(|error| EngineError::not_applied(error.to_string()))?;
-                update.record = Some(rewrite(payload, facts)?);
+                let (payload, facts) = rewrite(payload, facts)?;
+                let settings = &home.queue.queue.settings;
+                self.host.headers().index(settings, facts.as_ref(), &mut update.hashes);
+                update.record = Some((payload, facts));
                 Some(turn)
             }
             None => None,
