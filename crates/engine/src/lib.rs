@@ -18,6 +18,7 @@ mod commit;
 mod deaths;
 pub mod env;
 mod error;
+mod headers;
 mod history;
 mod host;
 mod lock;
@@ -40,6 +41,7 @@ use windlass_core::limits::RegistryLimits;
 use windlass_core::time::Timestamp;
 
 use crate::env::{Env, Task};
+use crate::headers::HeaderReader;
 use crate::host::Host;
 use crate::lock::lock;
 use crate::memory::Memory;
@@ -50,13 +52,15 @@ use crate::turns::Turns;
 pub use crate::calls::{Explanation, HISTORY_QUEUES_MAX, LeaseBegun, LeaseLine, Rewrite, WhyNot};
 pub use crate::commit::{Commit, Committed, Judged};
 pub use crate::error::{EngineError, Outcome};
+pub use crate::headers::HeadersOf;
 pub use crate::history::{HISTORY_BUCKETS_MAX, HISTORY_SPAN_MAX, HistoryBucket, QueueHistory, Waited};
 pub use crate::memory::{MemoryLimit, MemoryStats};
 pub use crate::meter::{CommitStats, Histogram};
 pub use crate::partition::handle::PartitionState;
 pub use crate::queue::{
-    CreatedGroup, Delivery, ErrorShare, Grant, Granted, Holding, Page, PartitionStats, ProducedItem,
-    QueueOverview, QueueStats, Redrive, Redriven, Search, SearchPage, Turn, Verify, Walk, WalkPlace,
+    Action, ChangePage, CreatedGroup, Delivery, ErrorShare, Grant, Granted, Holding, Page, PartitionStats,
+    ProducedItem, QueueOverview, QueueStats, Redrive, Redriven, Search, SearchPage, Turn, Verify, Walk,
+    WalkPlace,
 };
 pub use crate::registry::{CronInfo, GivenCron, Unclaimed};
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
@@ -75,30 +79,34 @@ pub struct Engine {
     aligner: Arc<Mutex<Option<Task>>>,
 }
 
-/// What an engine takes at most.
+/// What an engine takes at most, and how it reads what the edge has written.
 #[derive(Clone, Debug, Default)]
-pub struct EngineLimits {
+pub struct EngineOptions {
     pub registry: RegistryLimits,
     /// Unset: as much as there is.
     pub memory: Option<MemoryLimit>,
+    /// Unset: no index of headers answers a find.
+    pub headers_of: Option<HeadersOf>,
 }
 
 impl Engine {
     /// Reads the registry and loads every partition. One that cannot be had is faulty and tried again with backoff;
     /// only a registry that cannot be read is an error.
     pub async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Self, EngineError> {
-        Self::open_with(env, store, EngineLimits::default()).await
+        Self::open_with(env, store, EngineOptions::default()).await
     }
 
-    /// As [`Engine::open`], with limits of one's own.
+    /// As [`Engine::open`], with options of one's own.
     pub async fn open_with(
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
-        limits: EngineLimits,
+        options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let registry = Registry::open(Arc::clone(&env), Arc::clone(&store), limits.registry).await?;
+        let headers = HeaderReader(options.headers_of);
+        let registry =
+            Registry::open(Arc::clone(&env), Arc::clone(&store), options.registry, headers).await?;
         let aligner = env::spawn(&*env, "registry", Arc::clone(&registry).keep_aligned());
-        let memory = Arc::new(Memory::new(env, limits.memory));
+        let memory = Arc::new(Memory::new(env, options.memory));
         let host = Arc::clone(registry.host());
         let (record_turns, aligner) = (Arc::default(), Arc::new(Mutex::new(Some(aligner))));
         Ok(Self { registry, host, store, memory, record_turns, aligner })

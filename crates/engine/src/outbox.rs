@@ -23,10 +23,11 @@ use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::verbs::{Arrived, Assign, FallBack, Moved, Take, Unassign};
+use windlass_core::verbs::{Arrived, Arriving, Assign, FallBack, Move, Moved, Take, Unassign};
 
 use crate::env::{self, Env};
 use crate::error::EngineError;
+use crate::headers::HeaderReader;
 use crate::host::{RunningQueues, Whereabouts};
 use crate::lock::lock;
 use crate::machine::call::Answer;
@@ -61,6 +62,7 @@ struct Carrier {
     running: Arc<Mutex<RunningQueues>>,
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
+    headers: HeaderReader,
     /// Queues that something is being carried to; set if there may be more to do than was seen.
     under_way: watch::Sender<BTreeMap<Arc<str>, bool>>,
     /// The epoch in which the names of the source's crons were compared with those that the registry has.
@@ -85,11 +87,12 @@ impl Outbox {
         arrivals: Arc<Arrivals>,
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
+        headers: HeaderReader,
     ) -> Self {
         let (under_way, names_checked) = (watch::Sender::default(), Mutex::default());
         let from = Arc::clone(&source);
         let carrier =
-            Carrier { source: from, queue, registry, running, env, store, under_way, names_checked };
+            Carrier { source: from, queue, registry, running, env, store, headers, under_way, names_checked };
         Self { source, arrivals, carrier: Arc::new(carrier) }
     }
 
@@ -315,6 +318,17 @@ impl Carrier {
         delivered
     }
 
+    /// Has an item found by the headers that the queue indexes that it comes to.
+    fn index(&self, queue: &QueueHandle, moved: &mut Move) {
+        match &mut moved.what {
+            Arriving::Item(item) => {
+                self.headers.index(&queue.queue.settings, moved.facts.as_ref(), &mut item.hashes);
+            }
+            // The item that it makes was indexed when the cron was made or updated.
+            Arriving::Cron(_) => {}
+        }
+    }
+
     /// Gives the first move to another taker, or puts it behind the others if there is none.
     async fn put_aside(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
         self.settle(taker).await?;
@@ -349,6 +363,7 @@ impl Carrier {
             self.forget(self.term(taker), Arrived { last, ..Arrived::default() }).await?;
         }
         self.leave_out_taken_addresses(queue, &mut moves).await?;
+        moves.iter_mut().for_each(|moved| self.index(queue, moved));
         self.sync(sent).await?;
         let taken = self.term(taker);
         let arrived = target.apply(Take { source: self.source.id, moves }).await?.reply;

@@ -23,9 +23,10 @@ use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::store::{DEFAULT_STORE, Store, StoreError};
-use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit};
+use windlass_engine::{Engine, EngineError, EngineOptions, MemoryLimit};
 
 use crate::config::{Config, Limits};
+use crate::http::record::Record;
 use crate::http::{App, HttpLimits, Opened};
 use crate::listener::{self, Listener};
 use crate::memory::resident_bytes;
@@ -293,7 +294,7 @@ async fn load(
     logs: Option<Arc<Logs>>,
 ) -> Result<Opened, StartError> {
     let store = Arc::new(spread);
-    let opening = Engine::open_with(env, store.clone(), engine_limits(&config.limits));
+    let opening = Engine::open_with(env, store.clone(), engine_options(&config.limits));
     match with_progress("loading partitions", opening).await {
         Ok(engine) => {
             Ok(Opened { engine, logs, backup_dir: config.backup_dir.clone(), limits: config.limits })
@@ -361,11 +362,12 @@ fn listener_limits(config: &Config) -> listener::Limits {
     }
 }
 
-fn engine_limits(limits: &Limits) -> EngineLimits {
+fn engine_options(limits: &Limits) -> EngineOptions {
     let memory = |bytes: usize| MemoryLimit { bytes_max: bytes as u64, bytes_now: Arc::new(resident_bytes) };
-    EngineLimits {
+    EngineOptions {
         registry: RegistryLimits { queues: limits.queues, partitions: limits.partitions },
         memory: limits.memory.map(memory),
+        headers_of: Some(Record::headers_of),
     }
 }
 

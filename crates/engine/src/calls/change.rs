@@ -1,19 +1,22 @@
 //! Calls that change an item after it was produced: update and rerun.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
+use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_core::verbs::{Update, UpdateItem, Updated};
 
 use super::{REROUTES_MAX, unsettled};
 use crate::Engine;
 use crate::commit::{Commit, Committed};
-use crate::error::EngineError;
+use crate::error::{EngineError, was_moved};
 use crate::machine::call::Answer;
-use crate::queue::ProducedItem;
+use crate::queue::{Action, ChangePage, ProducedItem, Search, Walk};
 use crate::view::{self, ItemView};
 
 /// Makes an item's payload and facts anew, from those that the store has of it.
@@ -47,7 +50,10 @@ impl Engine {
                 let stored = view::read(&*self.store, id).await;
                 let [payload, _, facts] =
                     stored.map_err(|error| EngineError::not_applied(error.to_string()))?;
-                update.record = Some(rewrite(payload, facts)?);
+                let (payload, facts) = rewrite(payload, facts)?;
+                let settings = &home.queue.queue.settings;
+                self.host.headers().index(settings, facts.as_ref(), &mut update.hashes);
+                update.record = Some((payload, facts));
                 Some(turn)
             }
             None => None,
@@ -59,6 +65,30 @@ impl Engine {
             |error| EngineError::unknown(format!("changed, but its payload cannot be read: {error}"));
         let commits = vec![Commit { partition: id.partition, sequence }];
         Ok(Committed { value: view.map_err(unread)?, commits })
+    }
+
+    /// Changes a page of the items that the search finds, which is narrowed to those that the action applies to; `dry_run`
+    /// only tells what can be known of it.
+    pub async fn change_items(
+        &self,
+        queue: &QueueName,
+        search: &Search,
+        walk: Option<&Walk>,
+        action: Action,
+        dry_run: bool,
+    ) -> Result<ChangePage, EngineError> {
+        let _call = self.host.enter()?;
+        if action == Action::Rerun && !dry_run {
+            self.memory.check()?;
+        }
+        let search = Search { find: Arc::new(action.narrow(&search.find)), ..search.clone() };
+        let handle = self.queue(queue)?;
+        let is_gone = |partition| self.is_gone(partition);
+        let mut page = handle.change(handle.scans(walk), &search, action, dry_run, is_gone).await?;
+        for (id, result) in page.results.iter_mut().filter(|(_, result)| was_moved(result)) {
+            *result = self.rerun(*id, None).await.map(|made| page.commits.extend(made.commits));
+        }
+        Ok(page)
     }
 
     /// Makes a final item anew, in its queue, with all that it had. The item stays as it ended, and tells the new one.

@@ -39,9 +39,10 @@ impl Engine {
     pub async fn create_cron(
         &self,
         queue: &QueueName,
-        new: NewCron,
+        mut new: NewCron,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.host.enter()?;
+        self.host.index(queue, std::iter::once((&new.item.facts, &mut new.item.hashes)));
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let (made, commits) = self.registry.create_cron(queue.clone(), new).await?;
         self.shown(&name, made, commits).await
@@ -51,10 +52,11 @@ impl Engine {
     pub async fn ensure_cron(
         &self,
         queue: &QueueName,
-        new: NewCron,
+        mut new: NewCron,
         given: GivenCron,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.host.enter()?;
+        self.host.index(queue, std::iter::once((&new.item.facts, &mut new.item.hashes)));
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         match self.registry.ensure_cron(queue.clone(), new, given).await? {
             Ensured::Made(made, commits) => self.shown(&name, *made, commits).await,
@@ -66,9 +68,14 @@ impl Engine {
     pub async fn update_cron(
         &self,
         name: &CronName,
-        change: CronChange,
+        mut change: CronChange,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.host.enter()?;
+        if let Some(item) = &mut change.item {
+            // A cron stays in its queue.
+            let queue = self.registry.queue_of_cron(name).await?;
+            self.host.headers().index(&queue.queue.settings, item.facts.as_ref(), &mut item.hashes);
+        }
         let update = |name| UpdateCron { name, change: change.clone() };
         let changed = self.change(name, update).await?;
         self.shown_changed(name, changed).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::group::GroupView;
 use windlass_core::row::QueueName;
 use windlass_core::verb::Verb;
-use windlass_core::verbs::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, SetGroupEnd, StartGroup};
+use windlass_core::verbs::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, NewItem, SetGroupEnd, StartGroup};
 
 use crate::Engine;
 use crate::commit::Committed;
@@ -23,6 +23,8 @@ impl Engine {
         self.queue(queue)?;
         self.memory.check()?;
         self.check_end_queues(queue, [&mut create.end, &mut create.abort])?;
+        let ends = create.end.iter_mut().chain(&mut create.abort).map(|end| &mut end.item);
+        self.index(queue, create.items.iter_mut().chain(ends));
         self.by_routes(queue, |handle| {
             let create = create.clone();
             async move { handle.create_group(create).await }
@@ -39,6 +41,7 @@ impl Engine {
         let _call = self.host.enter()?;
         self.queue(queue)?;
         self.check_end_queues(queue, [&mut set.end, &mut set.abort])?;
+        self.index(queue, set.end.iter_mut().chain(&mut set.abort).map(|end| &mut end.item));
         let name = Arc::clone(&set.name);
         self.change_group(queue, &name, set).await
     }
@@ -95,6 +98,11 @@ impl Engine {
             async move { handle.list_groups(pivot, limit).await }
         })
         .await
+    }
+
+    /// An end item that goes to another queue is indexed anew there.
+    fn index<'a>(&self, queue: &QueueName, items: impl Iterator<Item = &'a mut NewItem>) {
+        self.host.index(queue, items.map(|item| (&item.facts, &mut item.hashes)));
     }
 
     async fn change_group(

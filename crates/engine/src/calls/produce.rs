@@ -21,10 +21,11 @@ impl Engine {
     pub async fn produce(
         &self,
         queue: &QueueName,
-        items: Vec<NewItem>,
+        mut items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.host.enter()?;
         self.memory.check()?;
+        self.host.index(queue, items.iter_mut().map(|item| (&item.facts, &mut item.hashes)));
         self.take_in(queue, items).await
     }
 
@@ -35,11 +36,12 @@ impl Engine {
         &self,
         queue: &QueueName,
         key: Arc<str>,
-        items: Vec<NewItem>,
+        mut items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.host.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
         self.memory.check()?;
+        self.host.index(queue, items.iter_mut().map(|item| (&item.facts, &mut item.hashes)));
         // Rerouted as a whole: items that were made are known by the key.
         self.by_routes(queue, |handle| {
             let (key, items) = (Arc::clone(&key), items.clone());
@@ -55,11 +57,12 @@ impl Engine {
     pub async fn import(
         &self,
         queue: &QueueName,
-        items: Vec<ImportItem>,
+        mut items: Vec<ImportItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.host.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
         self.memory.check()?;
+        self.host.index(queue, items.iter_mut().map(|item| (&item.facts, &mut item.hashes)));
         self.take_in(queue, items).await
     }
 

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::watch;
+use windlass_core::headers::Hashes;
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::time::{Span, Timestamp};
@@ -22,6 +24,7 @@ use crate::clock::Clock;
 use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
+use crate::headers::HeaderReader;
 use crate::history::{Histories, QueueHistory};
 use crate::lock::lock;
 use crate::meter::{CommitStats, Meter};
@@ -36,6 +39,7 @@ use running::{Running, stop};
 pub(crate) struct Host {
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
+    headers: HeaderReader,
     clock: Arc<Clock>,
     meter: Arc<Meter>,
     /// Asked by outboxes for the names of crons.
@@ -71,12 +75,14 @@ impl Host {
         meter: Arc<Meter>,
         registry: Arc<RegistryHandle>,
         stale: Arc<Stale>,
+        headers: HeaderReader,
     ) -> Self {
         let deaths = Arc::<Deaths>::default();
         let deaths_task = env::spawn(&*env, "deaths", Arc::clone(&deaths).keep_logging(Arc::clone(&env)));
         Self {
             env,
             store,
+            headers,
             clock,
             meter,
             registry,
@@ -136,6 +142,26 @@ impl Host {
 
     pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
         lock(&self.running).home_of(id)
+    }
+
+    pub(crate) fn headers(&self) -> HeaderReader {
+        self.headers
+    }
+
+    /// Has new items found by the headers that their queue indexes.
+    pub(crate) fn index<'a>(
+        &self,
+        queue: &QueueName,
+        new: impl Iterator<Item = (&'a Option<Bytes>, &'a mut Hashes)>,
+    ) {
+        // Most items have no facts, and then the queue need not be looked for.
+        let mut with_facts = new.filter(|(facts, _)| facts.is_some()).peekable();
+        if with_facts.peek().is_some()
+            && let Some(handle) = self.queue(queue)
+        {
+            let settings = &handle.queue.settings;
+            with_facts.for_each(|(facts, hashes)| self.headers.index(settings, facts.as_ref(), hashes));
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -149,7 +149,7 @@ impl Host {
         let (registry, running) = (Arc::clone(&self.registry), Arc::clone(&self.running));
         let (env, store, arrivals) =
             (Arc::clone(&self.env), Arc::clone(&self.store), Arc::clone(&self.arrivals));
-        Outbox::new(Arc::clone(source), queue.clone(), registry, running, arrivals, env, store)
+        Outbox::new(Arc::clone(source), queue.clone(), registry, running, arrivals, env, store, self.headers)
     }
 
     /// New settings, or other partitions: kept for whoever acquires a partition next, and told to those that serve now.

@@ -1,6 +1,7 @@
 //! A queue: its partitions, seen as one. Routes what is produced, fills leases, and sends each item's calls home.
 
 mod bodies;
+mod change;
 mod crons;
 mod errors;
 mod find;
@@ -43,6 +44,7 @@ use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
 use crate::store::Store;
+pub use change::{Action, ChangePage};
 pub use errors::ErrorShare;
 pub use find::{Search, SearchPage, Verify, Walk, WalkPlace};
 pub use grant::{Delivery, Grant, Granted};

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{MoveReason, Outgoing, Phase, State};
 use windlass_core::partition::Partition;
@@ -15,8 +16,15 @@ use super::keyed::refused;
 use super::produce::ProducedItem;
 use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
-use crate::machine::call::{Answer, received};
+use crate::machine::call::{Answer, Awaited, received};
 use crate::partition::handle::Handle;
+
+/// A rerun that was sent.
+struct Begun<'a> {
+    handle: &'a Handle,
+    rerun: Rerun,
+    asked: Awaited<Produced>,
+}
 
 /// How far an item has come that is on its way to another partition of its queue.
 enum Came {
@@ -35,22 +43,94 @@ impl QueueHandle {
         delay: Option<Span>,
     ) -> Result<Committed<ProducedItem>, EngineError> {
         let handle = self.find(id.partition)?;
-        let rerun = Rerun { number: id.number, queue: Arc::clone(&self.queue.name.name), delay };
-        // Whatever refuses the item comes before a queue that has no room.
         let address = handle.query(move |partition, _| partition.address_to_rerun(id.number)).await?;
+        self.check_rerun(handle, id, address).await?;
+        let begun = self.begin_rerun(handle, id, delay).await?;
+        self.finish_rerun(begun).await
+    }
+
+    /// As [`QueueHandle::rerun`], of several items: those that are rerun in their own partition are committed together. Nobody is
+    /// asked between two that are sent, because an answer comes only after the commit of what was sent before.
+    pub(super) async fn rerun_all(
+        &self,
+        ids: &[ItemId],
+    ) -> Vec<Result<Committed<ProducedItem>, EngineError>> {
+        let ask = |id: &ItemId| {
+            let (handle, number) = (self.find(id.partition)?, id.number);
+            Ok((handle, handle.ask(move |partition, _| partition.address_to_rerun(number))?))
+        };
+        let asked: Vec<Result<_, EngineError>> = ids.iter().map(ask).collect();
+        let mut checked = Vec::with_capacity(ids.len());
+        for (id, asked) in ids.iter().zip(asked) {
+            checked.push(match asked {
+                Ok((handle, asked)) => self.check_asked(handle, *id, asked).await,
+                Err(error) => Err(error),
+            });
+        }
+        let mut begun = Vec::with_capacity(ids.len());
+        for (id, checked) in ids.iter().zip(checked) {
+            begun.push(match checked {
+                Ok(handle) => self.begin_rerun(handle, *id, None).await,
+                Err(error) => Err(error),
+            });
+        }
+        let mut reruns = Vec::with_capacity(ids.len());
+        for begun in begun {
+            reruns.push(match begun {
+                Ok(begun) => self.finish_rerun(begun).await,
+                Err(error) => Err(error),
+            });
+        }
+        reruns
+    }
+
+    async fn check_asked<'a>(
+        &self,
+        handle: &'a Handle,
+        id: ItemId,
+        asked: oneshot::Receiver<Result<Option<Arc<str>>, Refusal>>,
+    ) -> Result<&'a Handle, EngineError> {
+        let address = asked.await.map_err(|_dropped| handle.no_answer())?;
+        self.check_rerun(handle, id, address).await.map(|()| handle)
+    }
+
+    /// `address`: what [`Partition::address_to_rerun`] says. Whatever refuses the item comes before a queue that has no room.
+    async fn check_rerun(
+        &self,
+        handle: &Handle,
+        id: ItemId,
+        address: Result<Option<Arc<str>>, Refusal>,
+    ) -> Result<(), EngineError> {
         let address = match address {
-            Ok(address) => address,
+            Ok(Some(address)) => address,
+            Ok(None) => return Ok(()),
             Err(Refusal::Leaving) => return Err(self.moved_on(handle, id.number).await),
             Err(refusal) => return Err(refused(id.partition, refusal)),
         };
-        if let Some(address) = &address
-            && let Some(id) = self.holder_of(address).await?
-        {
-            return Err(EngineError::DuplicateAddress { id });
+        match self.holder_of(&address).await? {
+            Some(id) => Err(EngineError::DuplicateAddress { id }),
+            None => Ok(()),
         }
+    }
+
+    async fn begin_rerun<'a>(
+        &self,
+        handle: &'a Handle,
+        id: ItemId,
+        delay: Option<Span>,
+    ) -> Result<Begun<'a>, EngineError> {
+        let rerun = Rerun { number: id.number, queue: Arc::clone(&self.queue.name.name), delay };
         let mut reserved = self.places.reserve(1, self.queue.settings.max_items)?;
         let place = Some(reserved.split(1));
         let asked = self.routes.pass(|_| handle.submit_with(rerun.clone(), place)).await??;
+        Ok(Begun { handle, rerun, asked })
+    }
+
+    async fn finish_rerun(
+        &self,
+        Begun { handle, rerun, asked }: Begun<'_>,
+    ) -> Result<Committed<ProducedItem>, EngineError> {
+        let id = ItemId { partition: handle.id, number: rerun.number };
         match received(asked.await) {
             Ok(Answer { reply: Produced { number, phase }, sequence }) => {
                 let value = ProducedItem { id: ItemId { partition: handle.id, number }, phase };

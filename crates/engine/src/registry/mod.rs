@@ -34,6 +34,7 @@ use windlass_core::verbs::{CreateQueue, Rebalance, UpdateQueue};
 use crate::clock::Clock;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
+use crate::headers::HeaderReader;
 use crate::host::Host;
 use crate::lock::lock;
 use crate::machine::call::Answer;
@@ -75,6 +76,7 @@ impl Registry {
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
         registry_limits: RegistryLimits,
+        headers: HeaderReader,
     ) -> Result<Arc<Self>, EngineError> {
         let (home, inbox) = RegistryHandle::new(registry_limits);
         let (clock, meter) = (Arc::new(Clock::start(Arc::clone(&env))), Arc::default());
@@ -88,6 +90,7 @@ impl Registry {
             meter,
             Arc::clone(&home),
             Arc::clone(&stale),
+            headers,
         );
         let registry = Arc::new(Self {
             env,

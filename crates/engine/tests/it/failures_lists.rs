@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use windlass_core::id::PartitionId;
+use windlass_core::item::Phase;
+use windlass_core::partition::Find;
 use windlass_core::time::Span;
 use windlass_core::verbs::CreateGroup;
-use windlass_engine::{EngineError, Outcome, PartitionState};
+use windlass_engine::{Action, EngineError, Outcome, PartitionState, Search};
 
+use crate::behaviour::find::{ids, in_phases, search};
 use crate::failures::{Broken, world};
 use crate::world::{items, lease};
 
@@ -68,4 +71,66 @@ async fn permits_and_groups_of_partitions_that_serve_are_listed_while_another_fa
     world.store.fail_all(Some(crate::faulty::Fault::UnknownLost));
     world.until_faulty(3).await;
     assert!(is_not_applied(&world.held_in().await) && is_not_applied(&world.groups().await));
+}
+
+#[tokio::test]
+async fn a_find_names_the_partitions_that_do_not_serve_or_fails() {
+    let world = world(3).await;
+    for _ in 0..3 {
+        world.engine.produce(&world.queue, items(5)).await.expect("produced");
+    }
+    let strict = search(Find::default(), 4);
+    let first = world.engine.find(&world.queue, &strict, None).await.expect("found");
+    let all = world.engine.find(&world.queue, &search(Find::default(), 100), None).await.expect("found");
+    let broken = all.items[0].id.partition;
+    *world.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    world.until_faulty(1).await;
+    assert!(is_not_applied(&world.engine.find(&world.queue, &strict, None).await));
+    assert!(is_not_applied(&world.engine.find(&world.queue, &strict, first.walk.as_ref()).await));
+    assert!(is_not_applied(
+        &world.engine.find_in_all_queues(&search(in_phases([Phase::Suspended, Phase::Waiting]), 4)).await
+    ));
+    let change = world.engine.change_items(&world.queue, &strict, None, Action::Cancel, false).await;
+    assert!(is_not_applied(&change));
+
+    let partial = Search { partial: true, ..search(Find::default(), 4) };
+    let (mut walk, mut seen) = (None, Vec::new());
+    loop {
+        let page = world.engine.find(&world.queue, &partial, walk.as_ref()).await.expect("found");
+        assert_eq!(page.missing, [broken]);
+        seen.extend(ids(&page.items));
+        match page.walk {
+            Some(next) => walk = Some(next),
+            None => break,
+        }
+    }
+    let known = ids(&all.items).into_iter().filter(|id| id.partition != broken);
+    assert!(known.clone().count() == 10 && known.into_iter().all(|id| seen.contains(&id)), "{seen:?}");
+
+    // The walk of before goes on, over the partition too, once that serves.
+    *world.store.broken_partition.lock().expect("not poisoned") = None;
+    world.waiting().await;
+    let rest = search(Find::default(), 100);
+    let rest = world.engine.find(&world.queue, &rest, first.walk.as_ref()).await.expect("found");
+    let both: Vec<_> = ids(&first.items).into_iter().chain(ids(&rest.items)).collect();
+    assert_eq!(both, ids(&all.items));
+}
+
+#[tokio::test]
+async fn changes_of_a_partition_that_cannot_commit_fail_by_themselves() {
+    let world = world(2).await;
+    for _ in 0..2 {
+        world.engine.produce(&world.queue, items(5)).await.expect("produced");
+    }
+    world.store.fail_next(crate::faulty::Fault::NotApplied);
+    let all = search(Find::default(), 100);
+    let page = world.engine.change_items(&world.queue, &all, None, Action::SetPriority(3), false).await;
+    let page = page.expect("changed");
+    let failed: Vec<_> = page.results.iter().filter(|(_, result)| result.is_err()).collect();
+    assert_eq!((page.results.len(), failed.len(), page.commits.len()), (10, 5, 1));
+    assert!(failed.iter().all(|(_, result)| is_not_applied(result)));
+    world.waiting().await;
+    let changed = Find { phases: None, ..Find::default() };
+    let found = world.engine.find(&world.queue, &search(changed, 100), None).await.expect("found");
+    assert_eq!(found.items.iter().filter(|view| view.item.priority == 3).count(), 5);
 }

@@ -10,7 +10,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{CreateGroup, CreateQueue};
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit, MemoryStats};
+use windlass_engine::{Engine, EngineError, EngineOptions, MemoryLimit, MemoryStats};
 
 use crate::behaviour::is_refused;
 use crate::world::{ManualEnv, completion, held, import_item, items, lease, queue_name};
@@ -23,7 +23,7 @@ fn queue_of(name: &str, partitions: u32) -> CreateQueue {
 async fn queues_and_partitions_beyond_the_limits_are_refused_also_after_a_restart() {
     let (env, store) = (Arc::new(ManualEnv::new()), Arc::new(MemoryStore::new()));
     let registry = RegistryLimits { queues: 2, partitions: 3 };
-    let limits = EngineLimits { registry, ..EngineLimits::default() };
+    let limits = EngineOptions { registry, ..EngineOptions::default() };
     let at = |limit, max| Refusal::AtLimit { limit, max };
     let engine = Engine::open_with(env.clone(), store.clone(), limits.clone()).await.expect("it opens");
     engine.create_queue(queue_of("a", 2)).await.expect("made");
@@ -51,7 +51,7 @@ async fn beyond_the_memory_limit_nothing_is_produced_and_workers_go_on() {
         Some(seen.load(Ordering::SeqCst))
     });
     let memory = Some(MemoryLimit { bytes_max: 100, bytes_now });
-    let limits = EngineLimits { memory, ..EngineLimits::default() };
+    let limits = EngineOptions { memory, ..EngineOptions::default() };
     let engine =
         Engine::open_with(env.clone(), Arc::new(MemoryStore::new()), limits).await.expect("it opens");
     engine.create_queue(queue_of("q", 1)).await.expect("made");
@@ -85,7 +85,7 @@ async fn beyond_the_memory_limit_nothing_is_produced_and_workers_go_on() {
 #[tokio::test]
 async fn where_the_system_does_not_tell_memory_is_not_limited() {
     let memory = Some(MemoryLimit { bytes_max: 100, bytes_now: Arc::new(|| None) });
-    let limits = EngineLimits { memory, ..EngineLimits::default() };
+    let limits = EngineOptions { memory, ..EngineOptions::default() };
     let env = Arc::new(ManualEnv::new());
     let engine = Engine::open_with(env, Arc::new(MemoryStore::new()), limits).await.expect("it opens");
     engine.create_queue(queue_of("q", 1)).await.expect("made");

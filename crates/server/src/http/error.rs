@@ -105,12 +105,17 @@ impl Problem {
         (details != Details::default()).then_some(details)
     }
 
-    pub(super) fn to_reply(&self) -> ErrorReply {
-        let code = self.code.as_str().to_owned();
+    /// The details, and in them the item that is in the way.
+    pub(super) fn details_with_id(&self) -> Option<Details> {
         let mut details = self.details();
         if let Some(id) = self.id {
             details.get_or_insert_default().id = Some(id.to_string());
         }
+        details
+    }
+
+    pub(super) fn to_reply(&self) -> ErrorReply {
+        let (code, details) = (self.code.as_str().to_owned(), self.details_with_id());
         ErrorReply { error: Error { code, message: self.message.clone(), details } }
     }
 

@@ -356,9 +356,9 @@ pub(super) fn sort_beside<T>(
     worst.map_or(Ok(sorted), Err)
 }
 
-fn failed(named: Named, problem: Problem) -> Failed {
+pub(super) fn failed(named: Named, problem: Problem) -> Failed {
     let problem = naming(Missing::Item(named.id.clone()))(problem);
-    let details = problem.details();
+    let details = problem.details_with_id();
     let code = problem.code.as_str().to_owned();
     let verb = named.verb.map(str::to_owned);
     Failed { id: named.id, permit: named.permit, code, message: problem.message, details, verb }

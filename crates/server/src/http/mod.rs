@@ -20,6 +20,7 @@ mod history;
 mod info;
 mod item;
 mod items;
+mod items_change;
 mod metrics_page;
 mod missing;
 mod next;
@@ -228,6 +229,7 @@ impl App {
             "item.update" => Box::pin(app.call(request, change::update)),
             "item.rerun" => Box::pin(app.call(request, change::rerun)),
             "items.find" => Box::pin(app.call(request, find::find)),
+            "items.change" => Box::pin(app.call(request, items_change::change)),
             "items.errors" => Box::pin(app.call(request, find::errors)),
             "item.emit" => Box::pin(app.call(request, events::emit)),
             "item.resume" => Box::pin(app.call(request, events::resume)),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 use windlass_api::payload::Payload;
+use windlass_core::headers::REFERENCE;
 use windlass_core::json;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -89,6 +90,13 @@ impl Record {
         let facts =
             Self { reference: self.reference.clone(), headers: self.headers.clone(), ..Self::default() };
         (facts != Self::default()).then_some(facts)
+    }
+
+    /// What stored facts are found by.
+    pub fn headers_of(facts: &Bytes) -> Vec<(String, String)> {
+        let record = Self::from_stored(facts.clone());
+        let headers = record.headers.into_iter().filter(|(name, _)| name != REFERENCE);
+        headers.chain(record.reference.map(|reference| (REFERENCE.to_owned(), reference))).collect()
     }
 
     pub fn into_payload(self) -> Payload {

@@ -275,7 +275,7 @@ pub(super) async fn delete(
     Ok(Answer::changed(DeleteItemsReply { deleted: done.len() as u64, failed }, commits))
 }
 
-fn without_permit(failed: Failed) -> FailedItem {
+pub(super) fn without_permit(failed: Failed) -> FailedItem {
     let Failed { id, code, message, details, .. } = failed;
     FailedItem { id, code, message, details }
 }

@@ -176,6 +176,69 @@ async fn a_page_looks_at_no_more_than_ten_thousand_items_and_the_walk_goes_on() 
 }
 
 #[tokio::test]
+async fn an_indexed_header_is_found_by_looking_at_nothing_else() {
+    let (_server, mut http) =
+        TestServer::with_queue(json!({"indexed_headers": ["trace", "reference"]})).await;
+    http.produce("q", json!(vec![json!({"utf8": "x", "headers": {"trace": "no"}}); 500])).await;
+    let wanted = produce_one(&mut http, json!({"headers": {"trace": "yes"}, "reference": "r"})).await;
+    for filter in [json!({"headers": {"trace": "yes"}}), json!({"reference": "r"})] {
+        let page = find(&mut http, filter).await;
+        assert_eq!((&page["items"][0]["id"], &page["scanned"]), (&wanted, &json!(1)));
+    }
+}
+
+#[tokio::test]
+async fn an_item_is_indexed_however_it_was_made() {
+    let (_server, mut http) = TestServer::with_queue(json!({"indexed_headers": ["trace"]})).await;
+    let to_q = json!({"queue": "p", "dead_queue": "q", "max_attempts": 1});
+    http.ok("queues.create", to_q).await;
+    let item = |id: &str| json!({"utf8": "x", "headers": {"trace": id, "other": "1"}});
+    http.produce(
+        "q",
+        json!([{"utf8": "x", "headers": {"trace": "another"}}, {"utf8": "x", "reference": "r"}]),
+    )
+    .await;
+    let once = json!({"queue": "q", "idempotency_key": "k", "items": [item("once")]});
+    http.ok("queue.produce", once).await;
+    let group =
+        json!({"queue": "q", "group": "g", "items": [item("member")], "end": item("end"), "start": true});
+    http.ok("group.create", group).await;
+    http.ok("items.change", json!({"queue": "q", "action": "delete", "filter": {"group": "g"}})).await;
+    let cron = json!({"cron": "c", "queue": "q", "schedule": "@yearly", "item": item("cron")});
+    http.ok("crons.create", cron).await;
+    http.ok("crons.trigger", json!({"cron": "c"})).await;
+    http.ok("crons.update", json!({"cron": "c", "item": item("cron again")})).await;
+    http.ok("crons.trigger", json!({"cron": "c"})).await;
+    http.ok("storage/items.import", json!({"queue": "q", "items": [item("import")]})).await;
+    let updated = produce_one(&mut http, json!({})).await;
+    http.ok("item.update", json!({"id": updated, "headers": {"trace": "update"}})).await;
+    http.produce("p", json!([item("dead")])).await;
+    let died = fail_one(&mut http, "p", json!({"message": "no"})).await;
+    while http.item(&died).await.get("moved_to").is_none() {
+        tokio::task::yield_now().await;
+    }
+    for trace in ["once", "end", "cron", "cron again", "import", "update", "dead"] {
+        let page = find(&mut http, json!({"headers": {"trace": trace}})).await;
+        assert_eq!((list(&page["items"]).len(), &page["scanned"]), (1, &json!(1)), "{trace}: {page}");
+    }
+    let rerun = http
+        .ok(
+            "items.change",
+            json!({"queue": "q", "action": "cancel", "filter": {"headers": {"trace": "once"}}}),
+        )
+        .await;
+    assert_eq!(rerun["changed"], 1);
+    let older = json!({"queue": "q", "indexed_headers": ["trace", "other"]});
+    http.ok("queues.update", older).await;
+    let page = find(&mut http, json!({"headers": {"other": "1"}})).await;
+    assert!(list(&page["items"]).len() >= 5, "items from before the setting are scanned: {page}");
+    let again = json!({"queue": "q", "idempotency_key": "k", "items": [item("once")]});
+    let counts = http.stats("q").await["counts"]["waiting"].clone();
+    http.ok("queue.produce", again).await;
+    assert_eq!(http.stats("q").await["counts"]["waiting"], counts, "the same call, whatever is indexed");
+}
+
+#[tokio::test]
 async fn a_page_ends_before_its_bodies_come_to_more_than_16_mib() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let payload = "x".repeat(900_000);

@@ -43,6 +43,8 @@ mod http1;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod items_change;
+#[cfg(test)]
 mod lasting_limits;
 mod life;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tracing::warn;
-use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::partition::{FindOrder, FindSlice, Found, FoundItem};
 use windlass_core::row::Part;
 
@@ -23,7 +23,7 @@ const PAGE_LOOKS: usize = 10_000;
 /// The way of a page through one partition.
 pub(crate) struct Scan {
     pub(super) queue: Arc<QueueHandle>,
-    pub(super) handle: Arc<Handle>,
+    pub(in crate::queue) handle: Arc<Handle>,
     /// [`FindSlice::until`]; unset until the partition is first asked.
     until: Option<ItemNumber>,
     /// [`FindSlice::after`] of the next slice.
@@ -56,6 +56,10 @@ impl Scan {
             wanted: 0,
             state: ScanState::Open,
         }
+    }
+
+    pub(in crate::queue) fn id(&self, found: &FoundItem) -> ItemId {
+        ItemId { partition: self.handle.id, number: found.item.number }
     }
 
     /// Where the next page goes on: before the first match that is not on this one. Unset at the end.
@@ -105,10 +109,10 @@ fn just_before(ItemNumber(number): ItemNumber, order: FindOrder) -> Option<ItemN
 /// The items of a page as they are picked, each with the index of its scan.
 pub(crate) struct Merge<'a> {
     search: &'a Search,
-    pub(super) scans: Vec<Scan>,
+    pub(in crate::queue) scans: Vec<Scan>,
     /// The scans that have found something, by the rank of the first item of each.
     heads: BTreeSet<(u64, usize)>,
-    pub(super) picked: Vec<(usize, FoundItem)>,
+    pub(in crate::queue) picked: Vec<(usize, FoundItem)>,
     pub(super) looked: usize,
 }
 
@@ -241,7 +245,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Where the next page goes on; nowhere if nothing is left but what is missing.
-    pub(super) fn places(&self) -> Vec<WalkPlace> {
+    pub(in crate::queue) fn places(&self) -> Vec<WalkPlace> {
         let goes_on = |scan: &Scan| match scan.state {
             ScanState::Open => true,
             ScanState::AtEnd | ScanState::Missing => !scan.found.is_empty(),

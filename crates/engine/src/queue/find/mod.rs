@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::warn;
-use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::partition::{Find, FindOrder, FindSlice, FoundItem};
 use windlass_core::row::Part;
 
@@ -52,6 +52,13 @@ impl fmt::Debug for Verify {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
     pub places: Vec<WalkPlace>,
+}
+
+impl Walk {
+    /// None if there is nowhere to go on.
+    pub(super) fn to(places: Vec<WalkPlace>) -> Option<Self> {
+        (!places.is_empty()).then_some(Self { places })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +136,7 @@ impl Search {
                 items.extend(view);
             }
         }
-        let places = merge.places();
-        let walk = (!places.is_empty()).then_some(Walk { places });
+        let walk = Walk::to(merge.places());
         Ok(SearchPage { items, walk, scanned: merge.looked, missing: merge.missing() })
     }
 
@@ -176,7 +182,7 @@ impl Search {
     }
 
     /// The item, if it matches now.
-    pub(super) async fn match_now(
+    pub(in crate::queue) async fn match_now(
         &self,
         scan: &Scan,
         number: ItemNumber,
@@ -193,8 +199,7 @@ impl Search {
     }
 
     fn view(&self, scan: &Scan, found: FoundItem, bodies: [Option<Bytes>; 3]) -> ItemView {
-        let id = ItemId { partition: scan.handle.id, number: found.item.number };
-        view::of(&scan.queue.queue, id, found.item, found.member, bodies)
+        view::of(&scan.queue.queue, scan.id(&found), found.item, found.member, bodies)
     }
 
     /// Payload, result and facts of each item, as far as they are shown. One that cannot be read now is left out: it must not
@@ -217,7 +222,7 @@ impl Search {
         let read = scan.queue.store.read(scan.handle.id, wanted).await;
         for ((index, place), body) in places.into_iter().zip(read) {
             bodies[index][place] = body.sound().unwrap_or_else(|error| {
-                let id = ItemId { partition: scan.handle.id, number: items[index].item.number };
+                let id = scan.id(items[index]);
                 warn!(queue = &*scan.queue.queue.name.name, item = %id, %error, "found without a body");
                 None
             });

@@ -37,6 +37,8 @@ mod delays;
 mod error_policy;
 mod exists_ok;
 pub(crate) mod expiry;
+pub(crate) mod find;
+mod find_change;
 pub(crate) mod groups;
 mod history;
 mod idempotency;
