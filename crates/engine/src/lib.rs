@@ -55,8 +55,8 @@ pub use crate::memory::{MemoryLimit, MemoryStats};
 pub use crate::meter::{CommitStats, Histogram};
 pub use crate::partition::handle::PartitionState;
 pub use crate::queue::{
-    CreatedGroup, Delivery, Grant, Granted, Holding, Page, PartitionStats, ProducedItem, QueueOverview,
-    QueueStats, Redrive, Redriven, Turn,
+    CreatedGroup, Delivery, ErrorShare, Grant, Granted, Holding, Page, PartitionStats, ProducedItem,
+    QueueOverview, QueueStats, Redrive, Redriven, Search, SearchPage, Turn, Verify, Walk, WalkPlace,
 };
 pub use crate::registry::{CronInfo, GivenCron, Unclaimed};
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};

@@ -5,6 +5,7 @@ mod change;
 mod crons;
 mod events;
 mod explain;
+mod find;
 mod groups;
 mod item;
 mod leases;

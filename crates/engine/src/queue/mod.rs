@@ -2,6 +2,8 @@
 
 mod bodies;
 mod crons;
+mod errors;
+mod find;
 mod former;
 mod grant;
 mod groups;
@@ -41,6 +43,8 @@ use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
 use crate::store::Store;
+pub use errors::ErrorShare;
+pub use find::{Search, SearchPage, Verify, Walk, WalkPlace};
 pub use grant::{Delivery, Grant, Granted};
 pub use groups::CreatedGroup;
 pub(crate) use lease::Took;

@@ -5,11 +5,12 @@ use windlass_api::PROTOBUF;
 use windlass_api::items::{GetItemRequest, RerunItemRequest, UpdateItemRequest};
 
 use crate::http::Http;
+use crate::streams::{Events, Frame};
 use crate::world::{TestServer, held, with};
 
 /// Produces an item, leases it, and fails it for good. Its id.
 async fn failed(http: &mut Http, queue: &str, item: Value) -> String {
-    let id = http.produce(queue, json!([item])).await[0]["id"].as_str().expect("an id").to_owned();
+    let id = http.produce(queue, json!([item])).await[0].as_str().expect("an id").to_owned();
     let leased = http.lease(queue, 1).await;
     assert_eq!(leased[0]["id"], id);
     fail(http, queue, &leased[0]).await;
@@ -43,13 +44,20 @@ async fn until_moved(http: &mut Http, id: &str) -> Value {
     }
 }
 
+/// The last frame of a stream that ends.
+async fn last_frame(server: &TestServer, query: &str) -> Frame {
+    let mut stream = Events::open(server, query, &[]).await;
+    let mut last = stream.next().await.expect("a frame");
+    while let Some(frame) = stream.next().await {
+        last = frame;
+    }
+    last
+}
+
 #[tokio::test]
 async fn an_item_tells_when_it_changed_who_had_it_and_each_attempt() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
-    let id = http.produce("q", json!([{"json": {"to": "ada"}}])).await[0]["id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = http.produce("q", json!([{"json": {"to": "ada"}}])).await[0].as_str().expect("an id").to_owned();
     let item = get(&mut http, &id).await;
     assert_eq!((&item["changed_at"], &item["attempt_log"]), (&item["created_at"], &json!([])));
     assert!(item.get("started_at").is_none() && item.get("client_id").is_none(), "{item}");
@@ -157,7 +165,7 @@ async fn a_rerun_is_a_new_item_and_the_old_one_is_told_to_go_on_as_it() {
 
 #[tokio::test]
 async fn a_chain_is_followed_by_get_wait_and_streams() {
-    let (_server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
     http.ok("queues.create", json!({"queue": "dead"})).await;
     let id = failed(&mut http, "q", json!({"utf8": "a", "address": "desk"})).await;
     let letter = until_moved(&mut http, &id).await;
@@ -173,17 +181,16 @@ async fn a_chain_is_followed_by_get_wait_and_streams() {
     assert_eq!((&followed["id"], &followed["address"]), (&back["id"], &json!("desk")));
     let waited = http.ok("item.wait", with(follow, json!({"request_timeout": "0s"}))).await["item"].clone();
     assert_eq!((&waited["id"], &waited["state"]), (&back["id"], &json!("waiting")));
-    let stream = http.get(&format!("/v1/item.events?id={id}&after=0")).await;
-    let text = String::from_utf8(stream.body).expect("a text");
-    assert!(text.contains("event: end") && text.contains("\"moved_to\":{\"queue\":\"dead\""), "{text}");
+    let end = last_frame(&server, &format!("id={id}&after=0")).await;
+    assert_eq!((&*end.event, &end.data["moved_to"]), ("end", &json!({"queue": "dead", "id": letter["id"]})));
     let both = http.get(&format!("/v1/item.events?id={id}&after=0&follow=true")).await;
     assert_eq!((both.status, &*both.code()), (400, "invalid_argument"));
     let odd = http.get(&format!("/v1/item.events?id={id}&follow=maybe")).await;
     assert_eq!((odd.status, odd.message().contains("follow")), (400, true));
     http.ok("item.cancel", json!({"id": back["id"]})).await;
-    let stream = http.get(&format!("/v1/item.events?id={id}&follow=true")).await;
-    let text = String::from_utf8(stream.body).expect("a text");
-    assert!(text.contains(back["id"].as_str().expect("an id")) && text.contains("event: end"), "{text}");
+    let mut stream = Events::open(&server, &format!("id={id}&follow=true"), &[]).await;
+    let snapshot = stream.next().await.expect("a frame");
+    assert_eq!((&*snapshot.event, &snapshot.data["item"]["id"]), ("snapshot", &back["id"]));
 }
 
 #[tokio::test]
@@ -202,7 +209,7 @@ async fn a_letter_whose_address_is_taken_stays() {
 async fn an_update_changes_only_what_is_given() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let item = json!({"json": {"to": "ada"}, "priority": 5, "reference": "order 7", "headers": {"tenant": "a", "b": "c"}});
-    let id = http.produce("q", json!([item])).await[0]["id"].as_str().expect("an id").to_owned();
+    let id = http.produce("q", json!([item])).await[0].as_str().expect("an id").to_owned();
     let before = get(&mut http, &id).await;
     let mut update =
         async |more: Value| http.ok("item.update", with(json!({"id": id}), more)).await["item"].clone();
@@ -236,7 +243,7 @@ async fn an_update_changes_only_what_is_given() {
     let (status, code, message) = http.refused("item.update", &json!({"id": id, "priority": 1})).await;
     assert_eq!((status, &*code), (409, "wrong_state"));
     assert!(message.contains("expired"), "{message}");
-    let at = http.produce("q", json!([{"utf8": "a", "address": "desk"}])).await[0]["id"].clone();
+    let at = http.produce("q", json!([{"utf8": "a", "address": "desk"}])).await[0].clone();
     let request = UpdateItemRequest {
         queue: Some("q".into()),
         address: Some("desk".into()),

@@ -25,6 +25,8 @@ mod encodings;
 #[cfg(test)]
 mod exists_ok;
 #[cfg(test)]
+mod find;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod groups;
