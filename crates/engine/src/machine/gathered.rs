@@ -10,6 +10,7 @@ use windlass_core::time::Timestamp;
 
 use super::Served;
 use super::in_flight::InFlight;
+use crate::clock::Times;
 
 pub(crate) struct Gathered<M: Served> {
     pub(crate) now: Timestamp,
@@ -34,6 +35,12 @@ pub(crate) struct Part<M: Served> {
 impl<M: Served> Gathered<M> {
     pub(super) fn new(now: Timestamp, main: Part<M>) -> Self {
         Self { now, main, apart: None, messages: 0, sweeps: 0, look_for_waiters: false }
+    }
+
+    /// What comes next is carried out at this time.
+    pub(crate) fn go_on_at(&mut self, times: Times) {
+        self.now = times.now;
+        self.main.in_flight.at = times.of_server;
     }
 
     /// The part that takes the next changes and answers: `apart` once there is one, because no verb comes after it.

@@ -15,7 +15,7 @@ pub(crate) struct InFlight<M: Served> {
     handle: Arc<M::Handle>,
     /// The commit it belongs to; the latest one if it changes nothing.
     pub(crate) sequence: u64,
-    /// When it was begun, by the time of the server.
+    /// When the last of it was carried out, by the time of the server.
     pub(super) at: Timestamp,
     /// Whether its changes are durable, of which there were some.
     pub(crate) is_durable: bool,

@@ -76,7 +76,7 @@ pub(crate) trait Effects<M: Served>: Default + Send {
     /// Places for what a call of the batch produced.
     fn reserve(&mut self, _places: Reserved) {}
 
-    /// The batch, begun `at` this time, is durable or has changed nothing: before anybody is answered.
+    /// The batch, carried out `at` this time of the server, is durable or has changed nothing: before anybody is answered.
     fn take_effect(&mut self, _handle: &M::Handle, _at: Timestamp, _is_durable: bool) {}
 
     /// Whether others than the callers are to hear of the batch.

@@ -183,7 +183,7 @@ impl<M: Served> Writer<M> {
                 return gathered;
             }
             arrived = inbox.len();
-            gathered.now = self.clock.now();
+            gathered.go_on_at(self.clock.read());
         }
     }
 

@@ -268,7 +268,7 @@ impl Writer<Partition> {
             let waiters = Arc::clone(&self.handle.waiters);
             let Some(ticket) = self.desk.take(&waiters, &mut self.machine) else { return };
             // It may have come since the last round.
-            gathered.now = self.clock.now();
+            gathered.go_on_at(self.clock.read());
             let items = self.apply(ticket.lease().clone(), gathered).expect("a lease is never refused");
             if items.is_empty() {
                 // What it saw was overdue, and more of it than one lease clears away: the sweep goes on with that.
