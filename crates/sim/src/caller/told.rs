@@ -74,6 +74,10 @@ impl From<&ItemView> for ShownItem {
             error: extras.and_then(|extras| extras.error.as_ref()).map(error_text),
             event_count: extras.map_or(0, |extras| extras.event_count),
             group: view.member.as_ref().map(|member| Arc::clone(&member.group)),
+            origin: extras
+                .and_then(|extras| extras.origin.as_deref())
+                .map(|origin| Box::new(Origin::from(origin))),
+            moved_to: extras.and_then(|extras| extras.moved_to.as_ref()).map(|moved_to| moved_to.id),
             payload: view.payload.clone(),
             result: view.result.clone(),
             text: format!("{:?} attempts {} place {}", item.state, item.attempts, item.place),

@@ -21,6 +21,7 @@ mod looks;
 mod lost;
 mod moves;
 mod order;
+mod payload;
 mod permits;
 mod repeats;
 mod rules;
@@ -64,7 +65,8 @@ const ALWAYS: [Rule; 14] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 22] = [
+const LOSSLESS: [Rule; 23] = [
+    payload::check,
     permits::check,
     addresses::check,
     ends::check,

@@ -74,7 +74,11 @@ pub struct ShownItem {
     pub event_count: u64,
     /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
-    /// Unset once the item is final.
+    /// Where the item came from, if it was moved, redriven or rerun.
+    pub origin: Option<Box<Origin>>,
+    /// The item that a final item goes on as.
+    pub moved_to: Option<ItemId>,
+    /// Unset once the item is final, unless its queue keeps the payload.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
     /// The item's state in the trace.
@@ -188,6 +192,8 @@ impl ShownItem {
             error: None,
             event_count: 0,
             group: None,
+            origin: None,
+            moved_to: None,
             payload: None,
             result: None,
             text: String::new(),
