@@ -18,7 +18,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 45] = [
+pub const COMMANDS: [&str; 48] = [
     "produce",
     "produce once",
     "lease",
@@ -31,6 +31,9 @@ pub const COMMANDS: [&str; 45] = [
     "next",
     "resume",
     "cancel",
+    "update item",
+    "rerun",
+    "latest of a chain",
     "get",
     "wait",
     "emit",
@@ -366,6 +369,9 @@ fn command(op: &Op) -> &'static str {
         Op::Suspend { .. } => "suspend",
         Op::Resume { .. } => "resume",
         Op::Cancel(_) => "cancel",
+        Op::Change(_) => "update item",
+        Op::Rerun { .. } => "rerun",
+        Op::Latest(_) => "latest of a chain",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",
         Op::Emit { .. } => "emit",

@@ -9,7 +9,7 @@ use crate::history::{Moment, Outcome, QueueIndex, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     let addressed: Vec<&ItemFacts<'_>> =
-        facts.items.iter().filter(|item| item.made.address.is_some()).collect();
+        facts.items.iter().filter(|item| is_addressed(item)).collect();
     for item in &addressed {
         if matches!(item.produce.outcome, Outcome::Produced(_)) {
             nobody_else_held_it(&addressed, item)?;
@@ -22,6 +22,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// What was rerun has the address of what it was before, but was made at another time than `produce`.
+fn is_addressed(item: &ItemFacts<'_>) -> bool {
+    item.made.address.is_some() && !item.is_rerun()
 }
 
 fn key<'i>(item: &'i ItemFacts<'_>) -> (QueueIndex, Option<&'i Arc<str>>) {

@@ -29,19 +29,22 @@ pub(super) fn check_given(facts: &Facts<'_>) -> Result<(), Violation> {
             return Err(violation("filter", format!("{:?} is not what the lease asked for", given.id)));
         }
     }
-    facts.items.iter().try_for_each(is_as_made)
+    facts.items.iter().try_for_each(|item| is_as_made(facts, item))
 }
 
-fn is_as_made(item: &ItemFacts<'_>) -> Result<(), Violation> {
+/// Or as an update made it.
+fn is_as_made(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let made = &item.made;
     for given in item.grants.iter().map(|grant| grant.given) {
-        if given.body != made.body() || given.kind != made.kind || given.priority != made.priority {
+        let is_priority = facts.priorities(item).any(|priority| priority == given.priority);
+        if !facts.may_have_body(item, &given.body) || given.kind != made.kind || !is_priority {
             return Err(violation("body", format!("item {} was leased as something else", made.serial)));
         }
     }
     for (_, view) in item.shown() {
-        let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
-        if !body_fits || view.kind != made.kind || view.priority != made.priority {
+        let body_fits = view.payload.as_ref().is_none_or(|payload| facts.may_have_body(item, payload));
+        let is_priority = facts.priorities(item).any(|priority| priority == view.priority);
+        if !body_fits || view.kind != made.kind || !is_priority {
             return Err(violation("body", format!("item {} is shown as something else", made.serial)));
         }
     }

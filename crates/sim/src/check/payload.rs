@@ -5,12 +5,13 @@ use windlass_core::settings::{RetainPayload, Settings};
 
 use super::damage;
 use super::facts::{Facts, ItemFacts, violation};
-use crate::history::{Call, ShownItem, Violation};
+use crate::history::{Call, Op, ShownItem, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
-        let ended = item.shown().filter(|(_, view)| view.phase.is_final());
-        let mut lacking = ended.filter(|(_, view)| view.payload.is_none());
+        // Whoever waits is told the end also of an item of which nothing is kept.
+        let looks = item.ended().filter(|(call, _)| !matches!(call.op, Op::Wait { .. }));
+        let mut lacking = looks.filter(|(_, view)| view.payload.is_none());
         let lost = lacking.find(|(_, view)| must_be_kept(facts, item, view) || was_shown(facts, item, view));
         if let Some((call, view)) = lost {
             let (serial, phase) = (item.made.serial, view.phase);
@@ -27,7 +28,8 @@ pub(super) fn may_be_kept(facts: &Facts<'_>, item: &ItemFacts<'_>, view: &ShownI
         return false;
     }
     let keeps = |settings: &Settings| retains(settings.retain_payload, view.phase);
-    facts.settings(item.queue).any(keeps) || may_have_fallen_back(facts, item)
+    let is_unknown = facts.settings(item.queue).next().is_none();
+    is_unknown || facts.settings(item.queue).any(keeps) || may_have_fallen_back(facts, item)
 }
 
 fn retains(retain_payload: RetainPayload, phase: Phase) -> bool {
@@ -48,7 +50,8 @@ fn may_have_fallen_back(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
 /// Whether a final item must be shown with its payload: its queue keeps such payloads at all times, and it goes nowhere.
 fn must_be_kept(facts: &Facts<'_>, item: &ItemFacts<'_>, view: &ShownItem) -> bool {
     let keeps = |settings: &Settings| retains(settings.retain_payload, view.phase);
-    facts.settings(item.queue).all(keeps) && stays_here(facts, item, view)
+    let is_known = facts.settings(item.queue).next().is_some();
+    is_known && facts.settings(item.queue).all(keeps) && stays_here(facts, item, view)
 }
 
 /// Whether a look before this one found the item final and with its payload. It may have gone on since.
