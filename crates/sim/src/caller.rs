@@ -29,7 +29,8 @@ use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedIt
 
 use crate::executor::{Handle, Sleep};
 use crate::history::{
-    Given, LoggedAttempt, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue, Verdict, Why,
+    Given, LoggedAttempt, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue,
+    Verdict, Why,
 };
 use crate::plan::queue_name;
 use crate::recorder::Recorder;

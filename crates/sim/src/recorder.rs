@@ -261,6 +261,13 @@ impl Recorder {
         (std::mem::take(&mut book.history), std::mem::take(&mut book.trace))
     }
 
+    /// Where an item went on, as the last look at it told.
+    pub fn moved_to(&self, id: ItemId) -> Option<ItemId> {
+        let book = self.book();
+        let views = book.history.calls.iter().rev().filter_map(|call| call.outcome.shown());
+        views.filter(|view| view.id == id).find_map(|view| view.moved_to)
+    }
+
     /// Whether some call waits for its answer.
     pub fn open_calls(&self) -> Vec<usize> {
         let book = self.book();
@@ -416,7 +423,9 @@ fn show_settings(settings: &Settings) -> String {
     let (payloads, keep) = (settings.retain_payload, settings.keep);
     let dead_queue = dead_queue.as_deref().unwrap_or("nowhere");
     let (timeout, lives) = (lease_timeout.0, dead_timeout.0);
-    format!(" timeout {timeout} attempts {max_attempts} {requeue:?} lives {lives} then {dead_queue} payloads {payloads:?} keeps {keep:?}")
+    format!(
+        " timeout {timeout} attempts {max_attempts} {requeue:?} lives {lives} then {dead_queue} payloads {payloads:?} keeps {keep:?}"
+    )
 }
 
 fn show_outcome(outcome: &Outcome) -> String {
@@ -486,8 +495,7 @@ fn show_outcome(outcome: &Outcome) -> String {
 fn show_view(view: &ShownItem) -> String {
     let moved_to = view.moved_to.map(|id| format!(" moved to {}", show_id(id))).unwrap_or_default();
     let log = view.attempt_log.as_deref().unwrap_or_default();
-    let log: String =
-        log.iter().map(|logged| format!(" {}:{}", logged.attempt, logged.end.name())).collect();
+    let log: String = log.iter().map(|logged| format!(" {}:{}", logged.attempt, logged.end.name())).collect();
     format!("{}{moved_to} log [{log}]", view.text)
 }
 

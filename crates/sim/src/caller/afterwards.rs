@@ -29,9 +29,8 @@ impl Caller {
     /// Gives the item that the rerun made.
     pub async fn rerun(&self, id: ItemId, delay: Option<Span>) -> Option<ItemId> {
         let call = self.engine.rerun(id, delay);
-        let answer = self.call(Op::Rerun { id, delay }, call, |made| {
-            Outcome::Rerun(made.value.id, made.value.phase)
-        });
+        let answer =
+            self.call(Op::Rerun { id, delay }, call, |made| Outcome::Rerun(made.value.id, made.value.phase));
         Some(answer.await?.value.id)
     }
 

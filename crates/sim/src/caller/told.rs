@@ -10,8 +10,8 @@ use windlass_core::verbs;
 use windlass_engine::{self as engine, CronInfo, Granted, ItemView, PartitionStats, QueueStats};
 
 use crate::history::{
-    Emitted, Extended, Given, LoggedAttempt, Made, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron,
-    ShownGroup, ShownItem, ShownQueue, reason_of,
+    Emitted, Extended, Given, LoggedAttempt, Made, Origin, PartitionCounts, PartitionState, QueueCounts,
+    ShownCron, ShownGroup, ShownItem, ShownQueue, reason_of,
 };
 
 impl From<&Granted> for Given {

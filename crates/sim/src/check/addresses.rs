@@ -8,8 +8,7 @@ use super::facts::{Facts, ItemFacts, Verb, violation};
 use crate::history::{Moment, Outcome, QueueIndex, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
-    let addressed: Vec<&ItemFacts<'_>> =
-        facts.items.iter().filter(|item| is_addressed(item)).collect();
+    let addressed: Vec<&ItemFacts<'_>> = facts.items.iter().filter(|item| is_addressed(item)).collect();
     for item in &addressed {
         if matches!(item.produce.outcome, Outcome::Produced(_)) {
             nobody_else_held_it(&addressed, item)?;

@@ -37,7 +37,9 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
-        MoveReason::Rerun => source == item.queue && facts.history.calls.iter().any(|call| reruns(call, origin)),
+        MoveReason::Rerun => {
+            source == item.queue && facts.history.calls.iter().any(|call| reruns(call, origin))
+        }
         MoveReason::GroupEnd => is_sent_by_group(item, origin, source, Word::End),
         MoveReason::GroupAbort => is_sent_by_group(item, origin, source, Word::Abort),
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {

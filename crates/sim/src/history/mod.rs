@@ -22,7 +22,8 @@ pub use self::followed::{Followed, ShownState};
 pub use self::op::{ChangeOp, Made, Op, RetryOp, SuspendOp, edited_body, input_body, reason_of};
 pub use self::outcome::{Emitted, Extended, Outcome, Verdict, Why};
 pub use self::shown::{
-    Given, LoggedAttempt, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron, ShownGroup, ShownItem, ShownQueue,
+    Given, LoggedAttempt, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron, ShownGroup,
+    ShownItem, ShownQueue,
 };
 use crate::fault::Fault;
 

@@ -48,7 +48,8 @@ impl<'a> Facts<'a> {
 
     pub fn may_have_body(&self, item: &ItemFacts<'_>, body: &Bytes) -> bool {
         let edits = self.change_ops(item).filter_map(|op| op.edit);
-        *body == item.made.body() || edits.map(|edit| item.made.edited_body(edit)).any(|edited| edited == *body)
+        *body == item.made.body()
+            || edits.map(|edit| item.made.edited_body(edit)).any(|edited| edited == *body)
     }
 
     pub(super) fn changed_limits(&self, item: &ItemFacts<'_>) -> impl Iterator<Item = u32> {
