@@ -335,8 +335,8 @@ pub struct ListQueuesRequest {
     /// Show each queue with its `meta`.
     #[field(4)]
     pub meta: bool,
-    /// `name` (also if unset); or those first with the most `waiting`, the most `failed` since the server was started, or the
-    /// `oldest` item that waits: these three show counts, take no pivot, and answer one page.
+    /// `name` (also if unset); or those first with the most `waiting` items, the most `failed` ones that are kept, or the `oldest`
+    /// item that waits: these three show counts, take no pivot, and answer one page.
     #[field(5)]
     #[schemars(extend("enum" = ["name", "waiting", "failed", "oldest"], "default" = "name"))]
     pub order: Option<String>,

@@ -15,9 +15,7 @@ pub enum PayloadError {
     OtherShape(#[source] serde_json::Error),
     #[error("the payload is not JSON, it was sent as {sent_as}: read it with `payload_bytes()`")]
     NotJson { sent_as: &'static str },
-    #[error(
-        "there is no payload: `retain_payload` of the queue says whose is kept after the end, and `items.find` shows it if asked to"
-    )]
+    #[error("there is no payload: the queue does not keep it, or the call does not show it")]
     Missing,
 }
 

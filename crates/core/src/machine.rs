@@ -5,7 +5,7 @@ use crate::news::News;
 use crate::partition::Totals;
 use crate::refusal::Refusal;
 use crate::row::{BodyCopy, Change, Key, Row};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::verb::Verb;
 
 /// A state machine whose rows are durable: whatever it knows can be rebuilt from [`Machine::rows`].
@@ -51,4 +51,6 @@ pub struct Applied<R> {
     pub copies: Vec<BodyCopy>,
     pub news: Vec<News>,
     pub totals: Totals,
+    /// How long each item that was leased had waited.
+    pub waited: Vec<Span>,
 }

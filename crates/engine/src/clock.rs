@@ -27,6 +27,13 @@ pub(crate) struct Clock {
     reading: Mutex<Reading>,
 }
 
+/// The time of a partition, and what the server takes it to be at that moment, which the partition may be ahead of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) now: Timestamp,
+    pub(crate) of_server: Timestamp,
+}
+
 /// What the server takes the time to be: one judgement of the wall clock for all partitions, so that a partition that
 /// is new, or was idle, neither believes a wall clock that the others do not believe, nor doubts one that they do.
 #[derive(Debug)]
@@ -85,10 +92,14 @@ impl Clock {
 
     /// Never earlier than before.
     pub(crate) fn now(&self) -> Timestamp {
+        self.read().now
+    }
+
+    pub(crate) fn read(&self) -> Times {
         let mut own = lock(&self.reading);
         let server = self.server.read();
         *own = Reading { last: own.steady(server.at).max(server.last), at: server.at };
-        own.last
+        Times { now: own.last, of_server: server.last }
     }
 
     /// When to look again for something due at `due`, on the boot clock.

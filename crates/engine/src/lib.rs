@@ -18,6 +18,7 @@ mod commit;
 mod deaths;
 pub mod env;
 mod error;
+mod history;
 mod host;
 mod lock;
 mod machine;
@@ -46,15 +47,16 @@ use crate::registry::Registry;
 use crate::store::{Store, StoreState, StoreStats};
 use crate::turns::Turns;
 
-pub use crate::calls::{Explanation, LeaseBegun, LeaseLine, Rewrite, WhyNot};
+pub use crate::calls::{Explanation, HISTORY_QUEUES_MAX, LeaseBegun, LeaseLine, Rewrite, WhyNot};
 pub use crate::commit::{Commit, Committed, Judged};
 pub use crate::error::{EngineError, Outcome};
+pub use crate::history::{HISTORY_BUCKETS_MAX, HISTORY_SPAN_MAX, HistoryBucket, QueueHistory, Waited};
 pub use crate::memory::{MemoryLimit, MemoryStats};
 pub use crate::meter::{CommitStats, Histogram};
 pub use crate::partition::handle::PartitionState;
 pub use crate::queue::{
-    CreatedGroup, Delivery, Grant, Granted, Holding, Page, PartitionStats, ProducedItem, QueueOverview,
-    QueueStats, Redrive, Redriven, Turn,
+    CreatedGroup, Delivery, ErrorShare, Grant, Granted, Holding, Page, PartitionStats, ProducedItem,
+    QueueOverview, QueueStats, Redrive, Redriven, Search, SearchPage, Turn, Verify, Walk, WalkPlace,
 };
 pub use crate::registry::{CronInfo, GivenCron, Unclaimed};
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};

@@ -42,7 +42,7 @@ impl ItemView {
     }
 }
 
-const SHOWN: [Part; 3] = [Part::Payload, Part::Result, Part::Facts];
+pub(crate) const SHOWN: [Part; 3] = [Part::Payload, Part::Result, Part::Facts];
 
 pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<ItemView, EngineError> {
     let mut before = None;

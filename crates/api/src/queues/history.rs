@@ -57,10 +57,11 @@ pub struct HistoryBucket {
     /// Items that failed for good.
     #[field(4)]
     pub failed: u64,
-    /// Attempts that failed and are made again.
+    /// Items that their workers sent back for another attempt.
     #[field(5)]
     pub retried: u64,
-    /// How long half of the items that were leased had waited at most; unset if none was leased.
+    /// How long half of the items that were leased had waited at most since they became waiting; unset if none was leased. Never
+    /// too short, and too long by less than a quarter and a millisecond.
     #[field(6)]
     pub waited_p50: Option<Span>,
     /// How long 99 of 100 had waited at most; unset if none was leased.

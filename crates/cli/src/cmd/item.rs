@@ -158,7 +158,7 @@ pub(super) struct Follow {
 
 /// What the exit code of a command that waits says.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct ExitStatus {
+pub(crate) struct ExitStatus {
     /// End with 0 only if the item was completed, and with 1 otherwise
     #[arg(long)]
     exit_status: bool,
@@ -267,10 +267,8 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
     let facts = [
         at("due", item.enqueue_at),
         item.permit.map(|permit| ("permit", permit.to_string())),
-        item.client_id
-            .clone()
-            .map(|client_id| (if is_leased { "leased by" } else { "last leased by" }, client_id)),
-        if is_leased { at("leased", item.leased_at) } else { at("last leased", item.started_at) },
+        item.client_id.clone().map(|client_id| (if is_leased { "leased by" } else { "client" }, client_id)),
+        if is_leased { at("leased", item.leased_at) } else { at("started", item.started_at) },
         at("lease ends", item.lease_deadline),
         cancel.then(|| ("cancel", "requested".into())),
         item.reason.clone().map(|reason| ("reason", reason)),

@@ -12,7 +12,8 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
         says(&made, "catch-up", "one") && says(&made, "overlap", "skip") && says(&made, "last", "-"),
         "{made}"
     );
-    assert_eq!(made.lines().filter(|line| line.contains(":30:00 UTC (in ")).count(), 10, "{made}");
+    let by_its_clocks = |line: &&str| line.contains(" 02:30:00 CE") && line.contains("T (in ");
+    assert_eq!(made.lines().filter(by_its_clocks).count(), 10, "{made}");
     assert!(server.run(&create).failed(1).contains("(already_exists)"));
     let spaced = ["cron", "create", "nightly", "reports", "30 2 * * *", "{\"run\":1.0}", "--exists-ok"];
     let there = server.run(&[&spaced[..], &flags].concat()).ok();
@@ -22,7 +23,8 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
 
     let list = server.run(&["cron", "list"]).ok();
     let row = list.lines().nth(1).expect("one cron");
-    assert!(row.starts_with("nightly  reports  30 2 * * *  Europe/Berlin  in "), "{list}");
+    assert!(row.starts_with("nightly  reports  30 2 * * *  Europe/Berlin  20"), "{list}");
+    assert!(row.contains(" 02:30:00 CE") && row.contains("T (in "), "{list}");
     let changed = server.run(&["cron", "update", "nightly", "--schedule", "@every 1h", "--json"]).json();
     assert_eq!(
         (&changed["cron"]["schedule"], &changed["cron"]["item"]["kind"]),
@@ -39,6 +41,11 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
     assert!(server.run(&["cron", "list"]).ok().contains("paused"));
     let id = server.run(&["cron", "trigger", "nightly"]).ok();
     assert!(server.run(&["cron", "trigger", "nightly"]).failed(1).contains("(duplicate_address)"));
+    let info = server.run(&["cron", "info", "nightly"]).ok();
+    assert!(
+        says(&info.replace("last item", "last-item"), "last-item", &format!("{}, waiting", id.trim())),
+        "{info}"
+    );
     let item = server.run(&["item", "get", id.trim(), "--json"]).json();
     assert_eq!((&item["item"]["utf8"], &item["item"]["address"]), (&"text".into(), &"here".into()));
     assert_eq!(server.run(&["cron", "resume", "nightly"]).ok(), "cron nightly is resumed\n");

@@ -1,6 +1,8 @@
 //! The program from the outside, as scripts and people meet it; and its small pure parts, as they are.
 
 #[cfg(test)]
+mod after_the_fact;
+#[cfg(test)]
 mod amplification;
 #[cfg(test)]
 mod asking_commands;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::world::{run, windlass};
 
-const COMMANDS: [&[&str]; 39] = [
+const COMMANDS: [&[&str]; 48] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -23,7 +23,16 @@ const COMMANDS: [&[&str]; 39] = [
     &["retry"],
     &["extend"],
     &["release"],
+    &["items", "find"],
+    &["items", "change"],
     &["item", "get"],
+    &["item", "wait"],
+    &["item", "watch"],
+    &["item", "update"],
+    &["item", "run-now"],
+    &["item", "rerun"],
+    &["queue", "history"],
+    &["queue", "errors"],
     &["item", "cancel"],
     &["item", "explain"],
     &["queue", "pause"],

@@ -48,7 +48,7 @@ use crate::route::Slot;
 use crate::row::{self, BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Row, Taken};
 use crate::rule::index::Rules;
 use crate::settings::Settings;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::verb::Verb;
 use attempts::Logged;
 use crons::index::Crons;
@@ -161,6 +161,8 @@ pub struct Output {
     /// Whether something is on its way to another queue that was not before.
     outgoing: bool,
     totals: Totals,
+    /// How long each item that was leased had waited.
+    waited: Vec<Span>,
 }
 
 impl Partition {
@@ -242,8 +244,8 @@ impl Partition {
         }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
         assert!(out.attempt.is_none(), "an attempt was logged of an item that was not written");
-        let Output { changes, copies, news, totals, .. } = out;
-        Applied { reply, changes, copies, news, totals }
+        let Output { changes, copies, news, totals, waited, .. } = out;
+        Applied { reply, changes, copies, news, totals, waited }
     }
 
     /// Carries out one part of a verb as if the part were a verb of its own: groups that it leaves without live members end

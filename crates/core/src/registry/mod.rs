@@ -80,7 +80,14 @@ impl Registry {
         let mut changes = Vec::new();
         let reply = decide(self, &mut changes);
         assert!(reply.is_ok() || changes.is_empty(), "a refused verb changed something");
-        Applied { reply, changes, copies: Vec::new(), news: Vec::new(), totals: Totals::default() }
+        Applied {
+            reply,
+            changes,
+            copies: Vec::new(),
+            news: Vec::new(),
+            totals: Totals::default(),
+            waited: Vec::new(),
+        }
     }
 
     /// Compares what is derived with what the rows say. Scans everything.

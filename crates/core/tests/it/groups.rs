@@ -94,6 +94,7 @@ fn members_are_not_leased_before_the_start_and_then_in_order() {
     assert_eq!(script.order(), [plain]);
     assert_eq!(script.partition.waiting_by_priority().get(&0), None);
 
+    script.pass(Span::from_secs(60));
     let view = start(&mut script, "g").unwrap();
     assert_eq!((view.state, view.live.waiting), (GroupState::Started, 3));
     assert!(script.news.contains(&News::Available));
@@ -101,6 +102,7 @@ fn members_are_not_leased_before_the_start_and_then_in_order() {
     let later = script.produce([member("g")])[0];
     let leased = script.lease(10);
     assert!(leased.iter().all(|leased| leased.group.as_deref() == Some("g")));
+    assert_eq!(script.waited, [Span::ZERO; 4], "members wait from the start of their group on");
     let expected: Vec<_> = numbers(&members).into_iter().chain([later]).collect();
     assert_eq!(leased.iter().map(|leased| leased.id.number).collect::<Vec<_>>(), expected);
 }

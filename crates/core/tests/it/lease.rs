@@ -269,3 +269,23 @@ fn the_largest_place_at_the_largest_priority_still_has_its_order() {
     let made = script.produce([ranked("a", 255), ranked("a", 254), ranked("a", 255)]);
     assert_eq!(script.order(), [made[1], made[0], made[2]]);
 }
+
+#[test]
+fn a_lease_tells_how_long_its_items_had_waited_in_their_state() {
+    let mut script = Script::new();
+    script.produce([NewItem { enqueue_at: Some(START + Span::from_secs(30)), ..item("due later") }]);
+    script.produce_one();
+    script.pass(Span::from_secs(40));
+    script.sweep();
+    script.lease(10);
+    assert_eq!(script.waited, [40, 10].map(Span::from_secs), "an item that falls due waits from then on");
+    script.produce_one();
+    let held = script.lease_one();
+    assert_eq!(script.waited, [Span::ZERO]);
+    script.pass(Span::from_secs(5));
+    script.release(held).unwrap();
+    assert_eq!(script.waited, []);
+    script.pass(Span::from_secs(2));
+    script.lease(1);
+    assert_eq!(script.waited, [Span::from_secs(2)], "the lease before does not count");
+}

@@ -35,6 +35,8 @@ pub(crate) struct Script {
     pub(crate) news: Vec<News>,
     /// The totals of all verbs and sweeps.
     pub(crate) totals: Totals,
+    /// How long the items that the last verb leased had waited.
+    pub(crate) waited: Vec<Span>,
     bodies: Bodies,
 }
 
@@ -51,6 +53,7 @@ impl Script {
             copies: Vec::new(),
             news: Vec::new(),
             totals: Totals::default(),
+            waited: Vec::new(),
             bodies: Bodies::default(),
         }
     }
@@ -72,6 +75,7 @@ impl Script {
         self.copies = applied.copies;
         self.news = applied.news;
         self.totals += applied.totals;
+        self.waited = applied.waited;
         self.bodies.follow(&self.copies, &self.changes);
         self.bodies.check(&self.partition);
         self.partition.audit().unwrap();

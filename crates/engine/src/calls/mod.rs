@@ -5,6 +5,7 @@ mod change;
 mod crons;
 mod events;
 mod explain;
+mod find;
 mod groups;
 mod item;
 mod leases;
@@ -29,6 +30,7 @@ use crate::queue::QueueHandle;
 pub use change::Rewrite;
 pub use explain::{Explanation, WhyNot};
 pub use leases::{LeaseBegun, LeaseLine};
+pub use queues::HISTORY_QUEUES_MAX;
 
 /// How often a call is sent by the routes that count by then. Each time is for a change of partitions that came while the
 /// call was under way; more come only if the registry is from a backup older than such a change.

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName};
+use windlass_core::time::Span;
 use windlass_core::verbs::{Clear, CreateQueue, UpdateQueue};
 
 use crate::Engine;
 use crate::commit::Committed;
 use crate::error::EngineError;
+use crate::history::QueueHistory;
 use crate::queue::{QueueOverview, QueueStats, Redrive, Redriven};
+
+/// Queues whose history is told to who names none.
+pub const HISTORY_QUEUES_MAX: usize = 100;
 
 impl Engine {
     pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
@@ -54,6 +59,21 @@ impl Engine {
     /// Every queue by name, as its writers last told of it: exact as of the last answer they gave, and asks nobody.
     pub fn overview(&self) -> Vec<QueueOverview> {
         self.host.overview()
+    }
+
+    /// What went on in these queues lately, in the order of their names given; by default in those with the most waiting items,
+    /// at most [`HISTORY_QUEUES_MAX`], these first. A `span` longer than [`HISTORY_SPAN_MAX`](crate::HISTORY_SPAN_MAX) is cut
+    /// to it.
+    pub fn history(
+        &self,
+        queues: Option<&[QueueName]>,
+        span: Span,
+    ) -> Result<Vec<QueueHistory>, EngineError> {
+        let handles = match queues {
+            Some(names) => names.iter().map(|name| self.queue(name)).collect::<Result<Vec<_>, _>>()?,
+            None => self.host.fullest(HISTORY_QUEUES_MAX),
+        };
+        Ok(self.host.history(&handles, span))
     }
 
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {

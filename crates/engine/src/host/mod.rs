@@ -7,6 +7,7 @@ mod rules;
 mod run;
 mod running;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,12 +16,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName, Stored};
-use windlass_core::time::Timestamp;
+use windlass_core::time::{Span, Timestamp};
 
 use crate::clock::Clock;
 use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
+use crate::history::{Histories, QueueHistory};
 use crate::lock::lock;
 use crate::meter::{CommitStats, Meter};
 use crate::partition::handle::Arrivals;
@@ -43,6 +45,7 @@ pub(crate) struct Host {
     /// Told by partitions that have come to something the registry waits for.
     stale: Arc<Stale>,
     deaths: Arc<Deaths>,
+    histories: Arc<Histories>,
     deaths_task: Mutex<Option<Task>>,
     /// Leases wait no more.
     waiters_home: AtomicBool,
@@ -81,6 +84,7 @@ impl Host {
             arrivals: Arc::default(),
             stale,
             deaths,
+            histories: Arc::default(),
             deaths_task: Mutex::new(Some(deaths_task)),
             waiters_home: AtomicBool::new(false),
             closing: watch::Sender::new(false),
@@ -112,12 +116,35 @@ impl Host {
         self.handles().iter().map(|handle| handle.overview()).collect()
     }
 
+    /// What went on in these queues lately.
+    pub(crate) fn history(&self, queues: &[Arc<QueueHandle>], span: Span) -> Vec<QueueHistory> {
+        let now = self.server_time();
+        let history = |handle: &Arc<QueueHandle>| QueueHistory {
+            queue: handle.queue.name.clone(),
+            buckets: handle.history.lately(now, span),
+        };
+        queues.iter().map(history).collect()
+    }
+
+    /// Those in which the most items wait, these first.
+    pub(crate) fn fullest(&self, count: usize) -> Vec<Arc<QueueHandle>> {
+        let mut handles = self.handles();
+        handles.sort_by_cached_key(|handle| Reverse(handle.waiting()));
+        handles.truncate(count);
+        handles
+    }
+
     pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
         lock(&self.running).home_of(id)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// What histories go by, whatever the clocks of partitions say.
+    pub(super) fn server_time(&self) -> Timestamp {
+        self.clock.read().of_server
     }
 
     /// On the boot clock.

@@ -13,6 +13,7 @@ use super::Host;
 use super::running::{Running, stop};
 use crate::env::{self, Task};
 use crate::error::EngineError;
+use crate::history::History;
 use crate::lock::lock;
 use crate::machine::call::{Awaited, received};
 use crate::machine::supervisor::Supervisor;
@@ -100,6 +101,7 @@ impl Host {
             stale: Arc::clone(&self.stale),
             carried: Arc::default(),
             deaths: Arc::clone(&self.deaths),
+            history: Arc::new(History::new(Arc::clone(&self.histories), self.server_time())),
         });
         let started = self.start_partitions(&queue, rules, &common, |_| true);
         Begun { queue, common, started }

@@ -157,12 +157,12 @@ impl<M: Served, V: Verb<M>, C: Caller<V::Reply>> Call<M> for Asked<V, V::Reply, 
         let State::Asked(verb) = std::mem::replace(&mut self.state, State::InHand) else {
             panic!("a verb is carried out once")
         };
-        let Applied { reply, changes, copies, news, totals } = machine.apply(now, verb);
+        let Applied { reply, changes, copies, news, totals, waited } = machine.apply(now, verb);
         if reply.is_err() {
             self.reserved = None;
         }
         self.state = State::Decided(reply.map_err(EngineError::from));
-        Applied { reply: Ok(()), changes, copies, news, totals }
+        Applied { reply: Ok(()), changes, copies, news, totals, waited }
     }
 
     fn refuse(&mut self, error: EngineError) {

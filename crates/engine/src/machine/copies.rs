@@ -20,24 +20,71 @@ pub(super) async fn made(
     }
     let wanted = copies.iter().map(|copy| (copy.from, copy.part)).collect();
     let stored = sound(store.read(partition, wanted).await)?;
-    let put = |(copy, stored): (&BodyCopy, Option<Bytes>)| {
-        let Some(body) = stored.or_else(|| put_before(&changes, copy.from, copy.part)) else {
+    let mut made: Vec<Change> = Vec::with_capacity(copies.len() + changes.len());
+    for (copy, stored) in copies.iter().zip(stored) {
+        let BodyCopy { from, to, part, .. } = *copy;
+        // What is copied does not change any more: what the batch puts there is newer than what is stored.
+        let in_batch = last_put(&changes, from, part).or_else(|| last_put(&made, from, part));
+        match in_batch.or(stored) {
+            Some(body) => made.push(Change::PutBody { number: to, part, body }),
             // The item is made all the same, and the lease that meets it fails it as damaged.
-            let (from, to) = (copy.from.0, copy.to.0);
-            error!(%partition, from, to, part = ?copy.part, "a body to be copied is lost");
-            return None;
-        };
-        Some(Change::PutBody { number: copy.to, part: copy.part, body })
-    };
-    let mut with_copies: Vec<Change> = copies.iter().zip(stored).filter_map(put).collect();
-    with_copies.append(&mut changes);
-    Ok(with_copies)
+            None => error!(%partition, from = from.0, to = to.0, ?part, "a body to be copied is lost"),
+        }
+    }
+    made.append(&mut changes);
+    Ok(made)
 }
 
-/// What is set and used in one batch is not stored yet.
-fn put_before(changes: &[Change], from: ItemNumber, of: Part) -> Option<Bytes> {
-    changes.iter().find_map(|change| match change {
+fn last_put(changes: &[Change], from: ItemNumber, of: Part) -> Option<Bytes> {
+    changes.iter().rev().find_map(|change| match change {
         Change::PutBody { number, part, body } if (*number, *part) == (from, of) => Some(body.clone()),
         Change::PutBody { .. } | Change::RemoveBody { .. } | Change::Put(_) | Change::Remove(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::time::Timestamp;
+
+    use super::*;
+    use crate::store::Batch;
+    use crate::store::memory::MemoryStore;
+
+    fn put(number: u64, body: &'static str) -> Change {
+        Change::PutBody { number: ItemNumber(number), part: Part::Payload, body: body.into() }
+    }
+
+    fn copy(from: u64, to: u64) -> BodyCopy {
+        BodyCopy { from: ItemNumber(from), to: ItemNumber(to), part: Part::Payload, bytes: 3 }
+    }
+
+    /// What `made` puts beside the changes of a batch, with a store that holds body 1.
+    async fn copied(copies: Vec<BodyCopy>, changes: Vec<Change>) -> Vec<Change> {
+        let (store, partition) = (MemoryStore::default(), PartitionId(1));
+        let epoch = store.acquire(partition).await.expect("acquired").epoch;
+        let (sequence, now, may_block) = (1, Timestamp(1), false);
+        let batch = Batch { partition, epoch, sequence, now, changes: vec![put(1, "old")], may_block };
+        store.commit(batch).await.expect("committed");
+        let count = changes.len();
+        let mut made = made(&store, partition, copies, changes).await.expect("read");
+        made.truncate(made.len() - count);
+        made
+    }
+
+    #[tokio::test]
+    async fn a_copy_takes_what_the_batch_put_last_before_what_is_stored() {
+        assert_eq!(copied(vec![copy(1, 2)], vec![]).await, [put(2, "old")]);
+        let changes = vec![put(1, "new"), put(1, "newest"), put(3, "other")];
+        assert_eq!(copied(vec![copy(1, 2)], changes).await, [put(2, "newest")]);
+    }
+
+    #[tokio::test]
+    async fn a_copy_of_a_copy_is_made_in_one_batch() {
+        assert_eq!(copied(vec![copy(1, 2), copy(2, 3)], vec![]).await, [put(2, "old"), put(3, "old")]);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_nowhere_is_left_out() {
+        assert_eq!(copied(vec![copy(7, 8), copy(1, 2)], vec![]).await, [put(2, "old")]);
+    }
 }

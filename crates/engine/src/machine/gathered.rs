@@ -48,21 +48,22 @@ impl<M: Served> Gathered<M> {
 }
 
 impl<M: Served> Part<M> {
-    pub(super) fn new(handle: &Arc<M::Handle>, sequence: u64) -> Self {
-        let in_flight = InFlight::new(handle, sequence);
+    /// `at`: see [`InFlight::at`].
+    pub(super) fn new(handle: &Arc<M::Handle>, sequence: u64, at: Timestamp) -> Self {
+        let in_flight = InFlight::new(handle, sequence, at);
         Self { changes: Vec::new(), copies: Vec::new(), bytes: 0, in_flight }
     }
 
     fn add<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         self.bytes += bytes_of(&applied);
-        let Applied { reply, mut changes, copies, news, totals } = applied;
+        let Applied { reply, mut changes, copies, news, totals, waited } = applied;
         self.copies.extend(copies);
         if self.changes.is_empty() {
             self.changes = changes;
         } else {
             self.changes.append(&mut changes);
         }
-        self.in_flight.note(news, totals);
+        self.in_flight.note(news, totals, waited);
         reply
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::news::News;
 use windlass_core::partition::Totals;
+use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::Held;
 
 use super::call::{Answered, Call};
@@ -14,6 +15,8 @@ pub(crate) struct InFlight<M: Served> {
     handle: Arc<M::Handle>,
     /// The commit it belongs to; the latest one if it changes nothing.
     pub(crate) sequence: u64,
+    /// When it was begun, by the time of the server.
+    pub(super) at: Timestamp,
     /// Whether its changes are durable, of which there were some.
     pub(crate) is_durable: bool,
     answers: Vec<Pending>,
@@ -28,10 +31,11 @@ enum Pending {
 }
 
 impl<M: Served> InFlight<M> {
-    pub(crate) fn new(handle: &Arc<M::Handle>, sequence: u64) -> Self {
+    pub(crate) fn new(handle: &Arc<M::Handle>, sequence: u64, at: Timestamp) -> Self {
         Self {
             handle: Arc::clone(handle),
             sequence,
+            at,
             is_durable: false,
             answers: Vec::new(),
             effects: M::Effects::default(),
@@ -59,14 +63,14 @@ impl<M: Served> InFlight<M> {
     }
 
     /// What happened that concerns others than the caller.
-    pub(super) fn note(&mut self, news: Vec<News>, totals: Totals) {
-        self.effects.note(&self.handle, news, totals);
+    pub(super) fn note(&mut self, news: Vec<News>, totals: Totals, waited: Vec<Span>) {
+        self.effects.note(&self.handle, news, totals, waited);
     }
 
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) async fn committed(mut self, summary: Option<M::Summary>) {
-        self.effects.take_effect(&self.handle, summary.is_some() || self.is_durable);
+        self.effects.take_effect(&self.handle, self.at, summary.is_some() || self.is_durable);
         if let Some(summary) = summary {
             M::publish(&self.handle, summary);
         }
@@ -104,8 +108,9 @@ impl<M: Served> InFlight<M> {
 
     /// Nobody knows yet. The callers are told so; what they would have been given is seen to later.
     pub(crate) fn unknown(self, error: &EngineError) -> Undelivered<M> {
-        let granted = refuse(self.answers, error);
-        Undelivered { handle: self.handle, sequence: self.sequence, granted, effects: self.effects }
+        let Self { handle, sequence, at, effects, answers, .. } = self;
+        let granted = refuse(answers, error);
+        Undelivered { handle, sequence, at, granted, effects }
     }
 }
 
@@ -136,6 +141,7 @@ fn refuse(answers: Vec<Pending>, error: &EngineError) -> Vec<Held> {
 pub(crate) struct Undelivered<M: Served> {
     handle: Arc<M::Handle>,
     sequence: u64,
+    at: Timestamp,
     granted: Vec<Held>,
     effects: M::Effects,
 }
@@ -145,7 +151,7 @@ impl<M: Served> Undelivered<M> {
     /// still leased.
     pub(crate) fn settle(mut self, sequence: u64) {
         if self.sequence <= sequence {
-            self.effects.take_effect(&self.handle, true);
+            self.effects.take_effect(&self.handle, self.at, true);
             self.effects.tell(&self.handle);
             self.effects.give_back(&self.handle, self.granted);
         } else {

@@ -7,7 +7,7 @@ use windlass_core::machine::Machine;
 use windlass_core::news::News;
 use windlass_core::partition::Totals;
 use windlass_core::row::Change;
-use windlass_core::time::Timestamp;
+use windlass_core::time::{Span, Timestamp};
 use windlass_core::urgency::Urgency;
 use windlass_core::verbs::Held;
 
@@ -71,13 +71,13 @@ pub(crate) trait Served: Machine {
 
 /// What a batch comes to once it is durable, beside its answers. By default nothing.
 pub(crate) trait Effects<M: Served>: Default + Send {
-    fn note(&mut self, _handle: &M::Handle, _news: Vec<News>, _totals: Totals) {}
+    fn note(&mut self, _handle: &M::Handle, _news: Vec<News>, _totals: Totals, _waited: Vec<Span>) {}
 
     /// Places for what a call of the batch produced.
     fn reserve(&mut self, _places: Reserved) {}
 
-    /// The batch is durable, or has changed nothing: before anybody is answered.
-    fn take_effect(&mut self, _handle: &M::Handle, _is_durable: bool) {}
+    /// The batch, begun `at` this time, is durable or has changed nothing: before anybody is answered.
+    fn take_effect(&mut self, _handle: &M::Handle, _at: Timestamp, _is_durable: bool) {}
 
     /// Whether others than the callers are to hear of the batch.
     fn concern_others(&self) -> bool {

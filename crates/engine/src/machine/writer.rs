@@ -20,7 +20,7 @@ use super::copies;
 use super::gathered::{Gathered, Part, bytes_of};
 use super::in_flight::InFlight;
 use super::message::Message;
-use crate::clock::Clock;
+use crate::clock::{Clock, Times};
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
@@ -188,11 +188,9 @@ impl<M: Served> Writer<M> {
     }
 
     fn begin(&self, event: &Event<M>) -> Gathered<M> {
-        let main = Part::new(&self.handle, self.sequence);
-        Gathered {
-            look_for_waiters: matches!(event, Event::Attention),
-            ..Gathered::new(self.clock.now(), main)
-        }
+        let Times { now, of_server } = self.clock.read();
+        let main = Part::new(&self.handle, self.sequence, of_server);
+        Gathered { look_for_waiters: matches!(event, Event::Attention), ..Gathered::new(now, main) }
     }
 
     fn take_round(&mut self, round: impl Iterator<Item = Message<M>>, gathered: &mut Gathered<M>) {
@@ -278,7 +276,8 @@ impl<M: Served> Writer<M> {
     /// What a verb did that somebody waits for. If it might make the batch too large, it is put apart: then it is the last.
     fn add<R>(&self, applied: Applied<R>, gathered: &mut Gathered<M>) -> Result<R, Refusal> {
         if gathered.main.bytes + bytes_of(&applied) > self.store.batch_bytes_max() {
-            gathered.apart = Some(Part::new(&self.handle, self.sequence));
+            let at = gathered.main.in_flight.at;
+            gathered.apart = Some(Part::new(&self.handle, self.sequence, at));
         }
         gathered.add(applied)
     }
@@ -376,7 +375,8 @@ impl<M: Served> Writer<M> {
             may_block: self.has_waited && in_flight.callers() == 1,
         };
         if mutant::active(Mutant::AnswerBeforeCommit) {
-            let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
+            let empty = InFlight::new(&self.handle, self.sequence + 1, in_flight.at);
+            let hasty = std::mem::replace(&mut in_flight, empty);
             hasty.committed(None).await;
         }
         if let Err(error) = self.commit(batch).await {

@@ -2,6 +2,7 @@
 
 use windlass_core::news::{Changed, Died, Ended, News};
 use windlass_core::partition::{Partition, Totals};
+use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::Held;
 
 use crate::machine;
@@ -11,6 +12,8 @@ use crate::partition::places::Reserved;
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) totals: Totals,
+    /// How long each item that was leased had waited.
+    pub(crate) waited: Vec<Span>,
     /// The places of what it produced.
     pub(crate) reserved: Vec<Reserved>,
     /// Items that ended badly and go nowhere.
@@ -32,8 +35,13 @@ impl Effects {
 }
 
 impl machine::Effects<Partition> for Effects {
-    fn note(&mut self, handle: &Handle, news: Vec<News>, totals: Totals) {
+    fn note(&mut self, handle: &Handle, news: Vec<News>, totals: Totals, mut waited: Vec<Span>) {
         self.totals += totals;
+        if self.waited.is_empty() {
+            self.waited = waited;
+        } else {
+            self.waited.append(&mut waited);
+        }
         for news in news {
             match news {
                 News::Available => {}
@@ -49,12 +57,12 @@ impl machine::Effects<Partition> for Effects {
         self.reserved.push(places);
     }
 
-    fn take_effect(&mut self, handle: &Handle, is_durable: bool) {
+    fn take_effect(&mut self, handle: &Handle, at: Timestamp, is_durable: bool) {
         if !is_durable {
             // Nothing was made: every item was refused by itself.
             self.reserved.clear();
         }
-        handle.took_effect(self);
+        handle.took_effect(self, at);
     }
 
     fn concern_others(&self) -> bool {

@@ -10,11 +10,13 @@ use windlass_core::news::Died;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, Queue, QueueName};
 use windlass_core::rule::RuleSet;
+use windlass_core::time::Timestamp;
 use windlass_core::verb::Verb;
 use windlass_core::verbs::{Held, LeaseItems, LeaseOthers, Next};
 
 use crate::deaths::Deaths;
 use crate::error::EngineError;
+use crate::history::History;
 use crate::lock::lock;
 use crate::machine::call::{self, Awaited, received};
 use crate::machine::mailbox::Mailbox;
@@ -43,6 +45,7 @@ pub(crate) struct InCommon {
     /// Counts batches that were carried from some partition of the queue to where they were to go.
     pub(crate) carried: Arc<watch::Sender<u64>>,
     pub(crate) deaths: Arc<Deaths>,
+    pub(crate) history: Arc<History>,
 }
 
 /// Told whenever a queue or a partition comes to serve, of all queues: for those who wait to bring something there.
@@ -73,6 +76,7 @@ pub(crate) struct Handle {
     stale: Arc<Stale>,
     carried: Arc<watch::Sender<u64>>,
     deaths: Arc<Deaths>,
+    history: Arc<History>,
     pub(crate) orders: Orders,
     given_back: Mutex<Vec<Held>>,
 }
@@ -106,6 +110,7 @@ impl Handle {
             stale: Arc::clone(&common.stale),
             carried: Arc::clone(&common.carried),
             deaths: Arc::clone(&common.deaths),
+            history: Arc::clone(&common.history),
             given_back: Mutex::default(),
         };
         (Arc::new(handle), receiver)
@@ -234,8 +239,9 @@ impl Handle {
     }
 
     /// Takes note of what became durable.
-    pub(crate) fn took_effect(&self, effects: &mut Effects) {
+    pub(crate) fn took_effect(&self, effects: &mut Effects, at: Timestamp) {
         self.published.took_effect(effects);
+        self.history.count(at, &effects.totals, &effects.waited);
         effects.died.iter().for_each(|died| self.note_death(died));
         if effects.outgoing {
             self.sends();

@@ -19,6 +19,8 @@ pub(crate) struct Summary {
     pub(crate) next_due: Option<Timestamp>,
     pub(crate) oldest_waiting: Option<Timestamp>,
     pub(crate) retained: u64,
+    /// Those of `retained` that failed.
+    pub(crate) failed: u64,
     /// On their way to another queue.
     pub(crate) moving: u64,
     /// Whether items or crons are to be brought elsewhere.

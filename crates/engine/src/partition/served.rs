@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_core::footprint::Footprint;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, Phase};
+use windlass_core::item::{End, Item, Phase};
 use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
@@ -82,6 +82,7 @@ impl Served for Partition {
             next_due: self.next_due(),
             oldest_waiting: self.next_oldest_waiting(),
             retained: self.retained(),
+            failed: self.retained_as(End::Failed),
             moving: self.moving(),
             outgoing: self.has_outgoing(),
             has_crons: self.crons().next().is_some(),

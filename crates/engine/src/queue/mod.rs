@@ -2,6 +2,8 @@
 
 mod bodies;
 mod crons;
+mod errors;
+mod find;
 mod former;
 mod grant;
 mod groups;
@@ -34,12 +36,15 @@ use windlass_core::verbs::Clear;
 use crate::commit::{Commit, Committed};
 use crate::env::Env;
 use crate::error::EngineError;
+use crate::history::History;
 use crate::machine::call::{Answer, received};
 use crate::partition::handle::{Handle, InCommon, PartitionState};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
 use crate::store::Store;
+pub use errors::ErrorShare;
+pub use find::{Search, SearchPage, Verify, Walk, WalkPlace};
 pub use grant::{Delivery, Grant, Granted};
 pub use groups::CreatedGroup;
 pub(crate) use lease::Took;
@@ -70,6 +75,7 @@ pub(crate) struct QueueHandle {
     turn: Arc<AtomicUsize>,
     /// The routes that count now, which whoever holds an earlier handle goes against.
     pub(crate) routes: Arc<Routes>,
+    pub(crate) history: Arc<History>,
     /// Of partitions that were dropped: what was done stays done.
     totals_of_gone: Totals,
 }
@@ -86,7 +92,7 @@ impl QueueHandle {
         let (turn, carried) = (Arc::default(), Arc::clone(&common.carried));
         let (waiters, places) = (Arc::clone(&common.waiters), Arc::clone(&common.places));
         let routes = Arc::new(Routes::new(queue.name.clone(), queue.route_version));
-        let totals_of_gone = Totals::default();
+        let (history, totals_of_gone) = (Arc::clone(&common.history), Totals::default());
         Self {
             queue,
             partitions,
@@ -98,6 +104,7 @@ impl QueueHandle {
             store,
             turn,
             routes,
+            history,
             totals_of_gone,
         }
     }

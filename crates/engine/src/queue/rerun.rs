@@ -104,7 +104,7 @@ impl QueueHandle {
             let (came, is_rerun) = handle.query(move |partition, _| came(partition, number)).await?;
             match came {
                 Came::UnderWay if is_rerun => {}
-                came => return Ok(came),
+                Came::To(_) | Came::UnderWay | Came::Nowhere => return Ok(came),
             }
             tokio::select! {
                 biased;

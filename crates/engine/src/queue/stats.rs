@@ -61,6 +61,8 @@ pub struct QueueOverview {
     /// Open streams of items.
     pub subscribers: usize,
     pub retained: u64,
+    /// Those of `retained` that failed.
+    pub failed: u64,
     /// Items that ended here and are not yet taken by the queue they go to.
     pub moving: u64,
     /// Waiting items that a rule holds back.
@@ -119,6 +121,11 @@ impl QueueHandle {
         Ok(stats)
     }
 
+    /// The items that wait in the partitions that serve, as their writers last told.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.partitions.iter().map(|handle| handle.published.summary().counts.waiting).sum()
+    }
+
     pub(crate) fn overview(&self) -> QueueOverview {
         let mut overview = QueueOverview {
             queue: self.queue.clone(),
@@ -128,6 +135,7 @@ impl QueueHandle {
             item_waiters: self.all().map(|handle| handle.watchers.count()).sum(),
             subscribers: self.all().map(|handle| handle.streams.count()).sum(),
             retained: 0,
+            failed: 0,
             moving: 0,
             stopped: 0,
             paused: false,
@@ -150,13 +158,16 @@ impl QueueHandle {
             overview.counts += summary.counts;
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
+            overview.failed += summary.failed;
             overview.moving += summary.moving;
             overview.stopped += summary.stopped;
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
         for handle in &self.retired {
-            overview.retained += handle.published.summary().retained;
+            let summary = handle.published.summary();
+            overview.retained += summary.retained;
+            overview.failed += summary.failed;
             overview.totals += handle.published.totals();
         }
         overview

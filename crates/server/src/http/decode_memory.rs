@@ -110,6 +110,10 @@ impl Crowd {
             (Count::List, Some(_)) => list(numbers.map(|_| self.json(field.shape))),
             // `Kinds` is a plain list in JSON.
             (Count::One, Some([Field { count: Count::List, .. }])) => list((0..self.elements).map(text)),
+            // `Headers` of an update are a plain object in JSON.
+            (Count::One, Some([headers @ Field { count: Count::Headers, .. }])) => {
+                object((0..self.times(headers.count)).map(|number| format!("{}:\"\"", text(number))))
+            }
             (Count::One, Some([_, ..])) => self.json(field.shape),
             (Count::One, Some([]) | None) => return None,
         };

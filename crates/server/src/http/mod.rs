@@ -13,7 +13,10 @@ mod decode_memory;
 mod error;
 mod events;
 mod explain;
+mod filter;
+mod find;
 mod groups;
+mod history;
 mod info;
 mod item;
 mod items;
@@ -22,6 +25,7 @@ mod missing;
 mod next;
 mod pages;
 mod permits;
+mod pivot;
 mod query;
 mod queues;
 pub mod record;
@@ -203,6 +207,7 @@ impl App {
             "queues.info" => Box::pin(app.call(request, queues::info)),
             "queues.list" => Box::pin(app.call(request, queues::list)),
             "queues.delete" => Box::pin(app.call(request, queues::delete)),
+            "queues.history" => Box::pin(app.call(request, history::show)),
             "queue.stats" => Box::pin(app.call(request, queues::stats)),
             "queue.clear" => Box::pin(app.call(request, queues::clear)),
             "queue.redrive" => Box::pin(app.call(request, queues::redrive)),
@@ -222,6 +227,8 @@ impl App {
             "item.cancel" => Box::pin(app.call(request, item::cancel)),
             "item.update" => Box::pin(app.call(request, change::update)),
             "item.rerun" => Box::pin(app.call(request, change::rerun)),
+            "items.find" => Box::pin(app.call(request, find::find)),
+            "items.errors" => Box::pin(app.call(request, find::errors)),
             "item.emit" => Box::pin(app.call(request, events::emit)),
             "item.resume" => Box::pin(app.call(request, events::resume)),
             "item.close_streams" => Box::pin(app.call(request, events::close_streams)),

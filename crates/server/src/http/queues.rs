@@ -1,5 +1,6 @@
 //! Calls on queues: create, update, info, list, delete, stats, clear, redrive, rebalance.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use windlass_api::Span as WireSpan;
@@ -158,8 +159,14 @@ pub(super) async fn list(
     request: ListQueuesRequest,
 ) -> Result<Answer<ListQueuesReply>, Problem> {
     let limit = check::list_limit(request.limit)?;
+    let order = order(request.order.as_deref())?;
+    if order != Order::Name && request.pivot.is_some() {
+        return Err(Problem::invalid("`pivot` goes with `order` `name` alone: the others answer one page"));
+    }
     let pivot = check::name_pivot(request.pivot.clone())?.unwrap_or_default();
-    let overview = context.engine().overview();
+    let request = ListQueuesRequest { counts: request.counts || order != Order::Name, ..request };
+    let mut overview = context.engine().overview();
+    sort(&mut overview, order);
     let after = overview.iter().filter(|seen| seen.queue.name.name > pivot);
     let now = context.engine().now();
     let meta_bytes = |seen: &QueueOverview| seen.queue.meta.as_ref().map_or(0, |meta| meta.len());
@@ -167,6 +174,34 @@ pub(super) async fn list(
     let queues =
         after.take(limit).take_while(fits).map(|seen| listed(&context, seen, &request, now)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Name,
+    Waiting,
+    Failed,
+    Oldest,
+}
+
+fn order(name: Option<&str>) -> Result<Order, Problem> {
+    match name {
+        None | Some("name") => Ok(Order::Name),
+        Some("waiting") => Ok(Order::Waiting),
+        Some("failed") => Ok(Order::Failed),
+        Some("oldest") => Ok(Order::Oldest),
+        Some(_) => Err(Problem::invalid("`order` must be `name`, `waiting`, `failed` or `oldest`")),
+    }
+}
+
+/// Sorts queues that are in the order of their names, which equals keep.
+fn sort(queues: &mut [QueueOverview], order: Order) {
+    match order {
+        Order::Name => {}
+        Order::Waiting => queues.sort_by_key(|seen| Reverse(seen.counts.waiting)),
+        Order::Failed => queues.sort_by_key(|seen| Reverse(seen.failed)),
+        Order::Oldest => queues.sort_by_key(|seen| (seen.oldest_waiting.is_none(), seen.oldest_waiting)),
+    }
 }
 
 /// Holds for the first one, and for those after it until together they have more than so many bytes.

@@ -136,6 +136,10 @@ fn import_item(
     for (field, text) in ignored {
         text.as_deref().map_or(Ok(()), |text| check::no_nul(format_args!("{within}{field}"), text))?;
     }
+    if let Some(moved_to) = &item.moved_to {
+        check::no_nul(format_args!("{within}moved_to.queue"), &moved_to.queue)?;
+        check::no_nul(format_args!("{within}moved_to.id"), &moved_to.id)?;
+    }
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };

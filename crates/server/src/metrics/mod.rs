@@ -186,6 +186,10 @@ fn totals(page: &mut Page, queues: &[QueueOverview]) {
     each_queue(page, &MOVED_IN, queues, |seen| seen.totals.moved_in);
     each_queue(page, &DAMAGED, queues, |seen| seen.totals.damaged);
     each_queue(page, &LEASES_EXPIRED, queues, |seen| seen.totals.lease_expired);
+    each_queue(page, &CRON_RUNS, queues, |seen| seen.totals.cron_runs);
+    each_queue(page, &CRON_LATENESS, queues, |seen| seen.totals.cron_late_ms as f64 / 1000.0);
+    each_queue(page, &CRON_MISSED, queues, |seen| seen.totals.cron_missed);
+    each_queue(page, &CRON_SKIPPED, queues, |seen| seen.totals.cron_skipped);
 }
 
 fn each_queue<V: Display>(

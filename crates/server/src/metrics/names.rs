@@ -80,6 +80,14 @@ metrics! {
     DAMAGED = Counter "windlass_bodies_damaged_total" ["queue"]:
         "Stored payloads and inputs that leases and moves found damaged or missing, each counted once.";
     LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
+    CRON_RUNS = Counter "windlass_cron_runs_total" ["queue"]:
+        "Times of crons at which an item was made. What a trigger makes is not counted.";
+    CRON_LATENESS = Counter "windlass_cron_lateness_seconds_total" ["queue"]:
+        "How long after their times the items of windlass_cron_runs_total were made, all together.";
+    CRON_MISSED = Counter "windlass_cron_missed_total" ["queue"]:
+        "Times of crons that were missed and did not run by themselves; of those that one cron missed at once, the first hundred.";
+    CRON_SKIPPED = Counter "windlass_cron_skipped_total" ["queue"]:
+        "Times of crons at which nothing was made: the previous item had not ended, or the address was taken.";
     PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
     UNCLAIMED = Gauge "windlass_partitions_unclaimed" ["store"]:
         "Partitions that each store holds and no queue names: kept, and not served until they are adopted or dropped.";

@@ -74,6 +74,7 @@ async fn an_item_appears_each_second() {
     }
     let ran = http.ok("crons.info", json!({"cron": "tick"})).await["cron"].clone();
     assert!(ran["last_at"].as_str() >= made["next_at"].as_str(), "{ran}");
+    assert!(http.metric(r#"windlass_cron_runs_total{queue="q"}"#).await >= 2);
 }
 
 #[tokio::test]

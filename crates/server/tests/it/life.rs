@@ -83,7 +83,8 @@ async fn what_a_worker_gives_up_goes_on_in_the_dead_queue_and_tells_where_it_cam
     let expected = json!({
         "id": there["id"], "queue": "dead", "partition": shown["partition"], "state": "waiting", "kind": "mail",
         "priority": 7, "attempts": 0, "max_attempts": 3, "created_at": shown["created_at"], "event_count": 0,
-        "json": [1], "reference": "order 7", "headers": {"a": "b"},
+        "json": [1], "reference": "order 7", "headers": {"a": "b"}, "client_id": "c",
+        "changed_at": shown["changed_at"], "started_at": shown["started_at"], "attempt_log": ended["attempt_log"],
         "origin": {
             "queue": "q", "id": id, "attempts": 1, "reason": "dead", "error": error, "moved_at": ended["finished_at"],
         },
@@ -92,7 +93,8 @@ async fn what_a_worker_gives_up_goes_on_in_the_dead_queue_and_tells_where_it_cam
     assert_eq!((&ended["state"], &ended["error"]), (&json!("failed"), &error));
     assert!(ended.get("json").is_none() && ended["queue"] == "q", "{ended}");
     arrived(&mut http, "q").await;
-    assert_eq!(http.item(&id).await, ended);
+    let moved_to = json!({"queue": "dead", "id": there["id"]});
+    assert_eq!(http.item(&id).await, with(ended, json!({"moved_to": moved_to})));
 }
 
 #[tokio::test]
@@ -160,21 +162,21 @@ async fn a_redrive_sends_items_back_and_leaves_those_that_came_from_nowhere() {
     arrived(&mut http, "q").await;
 
     let got = http.post("queue.redrive", r#"{"queue": "dead", "kind": "two"}"#).await;
-    assert_eq!(got.json(), json!({"moved": 1}));
+    assert_eq!(got.json(), json!({"moved": 1, "skipped": 0}));
     assert!(got.headers.contains_key("windlass-commit"), "{:?}", got.headers);
     let back = lease_next(&mut http, "q").await;
     assert_eq!((&back["utf8"], &back["attempts"]), (&json!("two"), &json!(1)));
     let origin = http.item(&back["id"]).await["origin"].clone();
     assert_eq!((&origin["queue"], &origin["reason"]), (&json!("dead"), &json!("redrive")));
 
-    assert_eq!(http.ok("queue.redrive", json!({"queue": "dead"})).await, json!({"moved": 1}));
+    assert_eq!(http.ok("queue.redrive", json!({"queue": "dead"})).await, json!({"moved": 1, "skipped": 0}));
     assert_eq!(lease_next(&mut http, "q").await["utf8"], json!("one"));
-    assert_eq!(http.ok("queue.redrive", json!({"queue": "dead"})).await, json!({"moved": 0}));
+    assert_eq!(http.ok("queue.redrive", json!({"queue": "dead"})).await, json!({"moved": 0, "skipped": 0}));
     assert_eq!(http.item(&native).await["state"], json!("waiting"));
 
     http.ok("queues.create", json!({"queue": "other"})).await;
     let redrive = json!({"queue": "dead", "to": "other", "limit": 1});
-    assert_eq!(http.ok("queue.redrive", redrive).await, json!({"moved": 1}));
+    assert_eq!(http.ok("queue.redrive", redrive).await, json!({"moved": 1, "skipped": 0}));
     assert_eq!(lease_next(&mut http, "other").await["utf8"], json!("native"));
 }
 
@@ -195,6 +197,6 @@ async fn an_import_keeps_age_and_origin_so_that_it_can_be_redriven() {
     let copy = http.item(&imported["items"][0]["id"]).await;
     assert_eq!(copy["dead_timeout"], json!("7d"));
     assert_eq!((&copy["origin"], &copy["created_at"]), (&listed[0]["origin"], &listed[0]["created_at"]));
-    assert_eq!(http.ok("queue.redrive", json!({"queue": "copy"})).await, json!({"moved": 1}));
+    assert_eq!(http.ok("queue.redrive", json!({"queue": "copy"})).await, json!({"moved": 1, "skipped": 0}));
     assert_eq!(lease_next(&mut http, "q").await["utf8"], json!("a"));
 }

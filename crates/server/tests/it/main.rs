@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod addresses;
+mod afterwards;
 #[cfg(test)]
 mod amplification;
 #[cfg(test)]
@@ -24,11 +25,15 @@ mod encodings;
 #[cfg(test)]
 mod exists_ok;
 #[cfg(test)]
+mod find;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod half_closed;
+#[cfg(test)]
+mod history;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -138,6 +138,7 @@ fn queue(name: &str) -> QueueOverview {
         item_waiters: 14,
         subscribers: 8,
         retained: 5,
+        failed: 0,
         moving: 6,
         stopped: 2,
         paused: true,
@@ -154,6 +155,10 @@ fn queue(name: &str) -> QueueOverview {
             suspended: 18,
             resumed: 19,
             emitted: 20,
+            cron_runs: 21,
+            cron_late_ms: 22_500,
+            cron_missed: 23,
+            cron_skipped: 24,
             ..Totals::default()
         },
     }
@@ -221,6 +226,10 @@ fn the_page_shows_what_the_engine_tells() {
         ("windlass_items_suspended_total", 18.0),
         ("windlass_items_resumed_total", 19.0),
         ("windlass_events_total", 20.0),
+        ("windlass_cron_runs_total", 21.0),
+        ("windlass_cron_lateness_seconds_total", 22.5),
+        ("windlass_cron_missed_total", 23.0),
+        ("windlass_cron_skipped_total", 24.0),
     ] {
         assert_eq!(page.value(name, &[("queue", "q")]), value);
     }

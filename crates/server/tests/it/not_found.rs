@@ -68,10 +68,19 @@ fn requests() -> Vec<(&'static str, Value, Value)> {
     {
         table.push((call, json!({"queue": "no", "items": [{"id": ID, "permit": 1}]}), no_queue()));
     }
+    table.push(("queues.history", json!({"queues": ["q", "no"]}), no_queue()));
     let next = json!({"queue": "no", "client_id": "c", "complete": [{"id": ID, "permit": 1}]});
     table.push(("queue.next", next, no_queue()));
-    for call in ["item.get", "item.wait", "item.cancel", "item.explain", "item.resume", "item.close_streams"]
-    {
+    for call in [
+        "item.get",
+        "item.wait",
+        "item.cancel",
+        "item.update",
+        "item.rerun",
+        "item.explain",
+        "item.resume",
+        "item.close_streams",
+    ] {
         let address = json!({"queue": "q", "address": "a"});
         let elsewhere = json!({"queue": "no", "address": "a"});
         let of = |name: Value| if call == "item.close_streams" { with_mode(name) } else { name };

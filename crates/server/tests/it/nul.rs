@@ -25,6 +25,7 @@ fn requests() -> Vec<(&'static str, Value)> {
     let settings = json!({
         "queue": "q", "dead_queue": "d", "dead_timeout": "1h", "lease_timeout": "1m", "reference": "r",
         "requeue": "keep", "retention": "1h", "retry": {"initial": "1s", "max": "1h", "strategy": "fixed"},
+        "retain_payload": "all", "keep": "all", "indexed_headers": ["h"],
     });
     let rule = json!({"queue": "q", "kind": "k", "reason": "because", "until": TIME});
     let (by_id, by_address) = (json!({"id": ID}), json!({"queue": "q", "address": "a"}));
@@ -48,7 +49,8 @@ fn requests() -> Vec<(&'static str, Value)> {
         "id": ID, "queue": "q", "client_id": "w", "state": "suspended", "reason": "because", "address": "b",
         "created_at": TIME, "leased_at": TIME, "lease_deadline": TIME, "finished_at": TIME, "error": error,
         "origin": {"queue": "o", "id": ID, "group": "g", "address": "a", "reason": "dead", "error": error, "moved_at": TIME},
-        "result": {"utf8": "x"},
+        "result": {"utf8": "x"}, "cron": "c", "scheduled_at": TIME, "changed_at": TIME, "started_at": TIME,
+        "moved_to": {"queue": "o", "id": ID},
     });
     let page = json!({"queue": "q", "partition": 1, "pivot": ID});
     let mut requests = vec![
@@ -56,6 +58,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("queues.create", settings),
         ("queues.info", queue.clone()),
         ("queues.list", json!({"pivot": "p"})),
+        ("queues.history", json!({"queues": ["q"]})),
         ("queue.stats", queue.clone()),
         ("queue.clear", queue.clone()),
         ("queue.redrive", json!({"queue": "q", "kind": "k", "to": "d"})),
@@ -164,6 +167,14 @@ fn requests() -> Vec<(&'static str, Value)> {
     ];
     for call in ["queue.pause", "queue.resume", "queue.block", "queue.unblock"] {
         requests.push((call, rule.clone()));
+    }
+    let change =
+        json!({"utf8": "x\u{0}", "reference": "r", "headers": {"name": "value"}, "dead_timeout": "1h"});
+    for name in [&by_id, &by_address] {
+        let change = with(name.clone(), change.clone());
+        requests.push(("item.update", with(change.clone(), json!({"enqueue_at": TIME}))));
+        requests.push(("item.update", with(change, json!({"delay": "1s"}))));
+        requests.push(("item.rerun", with(name.clone(), json!({"delay": "1s"}))));
     }
     for call in ["item.get", "item.wait", "item.cancel", "item.explain", "item.resume"] {
         requests.extend([(call, by_id.clone()), (call, by_address.clone())]);

@@ -144,6 +144,8 @@ fn kept(item: Item) -> Item {
         leased_at: None,
         lease_deadline: None,
         cancel_requested: None,
+        changed_at: item.created_at,
+        started_at: None,
         ..item
     }
 }

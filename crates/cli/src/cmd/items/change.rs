@@ -85,27 +85,22 @@ impl Action {
 
 impl Change {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let Self { queue, action, filter, priority, dry_run, yes } = self;
-        if priority.is_some() && action != Action::SetPriority {
-            return Err(Failure::usage("--priority is for set-priority"));
-        }
         let somebody_is_there = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if action == Action::Delete && !(yes || dry_run || somebody_is_there) {
-            let message = "deleted items are gone for good, and there is nobody to ask: say --yes";
-            return Err(Failure::usage(message));
-        }
-        let (filter, action_name) = (Some(filter.at(now())), action.name().to_owned());
-        let request =
-            ChangeItemsRequest { queue, filter, action: action_name, priority, ..Default::default() };
+        self.check(somebody_is_there)?;
+        let (action, dry_run, yes) = (self.action, self.dry_run, self.yes);
+        let request = self.request();
         let mut matched = None;
         if !yes {
             let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
             let dry = changed(remote.client(), dry, None, out).await?;
             if dry_run {
                 out.reply(&dry, |_| would_be(&dry, action))?;
-                return Ok(failed::told(&dry.failed, out));
+                failed::told(&dry.failed, out);
+                return Ok(Exit::Done);
             }
-            out.talk(would_be(&dry, action).trim_end());
+            if !out.json() {
+                out.talk(would_be(&dry, action).trim_end());
+            }
             matched = Some(dry.matched);
         }
         let is_to_be_asked = matched.is_some_and(|matched| matched > 0) && action.is_asked_about();
@@ -116,6 +111,27 @@ impl Change {
         let reply = changed(remote.patient(), request, matched, out).await?;
         out.reply(&reply, |_| format!("{} {}\n", counted(reply.changed, "item"), action.done()))?;
         Ok(ended(&reply, out))
+    }
+
+    fn check(&self, somebody_is_there: bool) -> Result<(), Failure> {
+        if self.priority.is_some() && self.action != Action::SetPriority {
+            return Err(Failure::usage("--priority is for set-priority"));
+        }
+        if self.action == Action::Delete && !(self.yes || self.dry_run || somebody_is_there) {
+            let message = "deleted items are gone for good, and there is nobody to ask: say --yes";
+            return Err(Failure::usage(message));
+        }
+        Ok(())
+    }
+
+    fn request(self) -> ChangeItemsRequest {
+        ChangeItemsRequest {
+            queue: self.queue,
+            filter: Some(self.filter.at(now())),
+            action: self.action.name().to_owned(),
+            priority: self.priority,
+            ..ChangeItemsRequest::default()
+        }
     }
 }
 

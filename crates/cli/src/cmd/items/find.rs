@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use windlass_api::items::{FindItemsReply, FindItemsRequest};
 
 use super::filter::Filter;
-use super::shown;
+use super::shown::{self, Place};
 use crate::exit::{Exit, Failure};
 use crate::human::{count, counted};
 use crate::output::{Output, now};
@@ -49,12 +49,12 @@ pub(super) struct Find {
 
 impl Find {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let in_all_queues = self.queue.is_none();
+        let place = if self.queue.is_none() { Place::Queue } else { Place::Nothing };
         let found = self.found(remote, out).await?;
         if !out.json() {
             told(&found, out);
         }
-        out.reply(&found, |now| shown::table(&found.items, now, out.columns(), in_all_queues))?;
+        out.reply(&found, |now| shown::table(&found.items, now, place, out.columns()))?;
         Ok(Exit::Done)
     }
 

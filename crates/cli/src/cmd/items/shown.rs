@@ -10,19 +10,30 @@ use crate::table::Table;
 
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&Item) -> Option<String> + 'a>);
 
+/// What of an item's place a table shows: what its reader does not know already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Nothing,
+    Queue,
+    Partition,
+}
+
 /// A column that no item has anything for is left out. `width` is that of the terminal, if the table is for one.
-pub(crate) fn table(items: &[Item], now: Time, width: Option<usize>, in_all_queues: bool) -> String {
+pub(crate) fn table(items: &[Item], now: Time, place: Place, width: Option<usize>) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let mut columns: Vec<Column<'_>> = vec![("ID", Left, Box::new(|item| Some(item.id.clone())))];
-    if in_all_queues {
-        columns.push(("QUEUE", Left, Box::new(|item| Some(item.queue.clone()))));
-    }
-    columns.extend([
-        ("STATE", Left, Box::new(|item: &Item| Some(item.state.clone())) as Box<dyn Fn(&Item) -> _>),
+    let mut columns: Vec<Column<'_>> = vec![
+        ("ID", Left, Box::new(|item| Some(item.id.clone()))),
+        ("QUEUE", Left, Box::new(|item| Some(item.queue.clone()).filter(|_| place == Place::Queue))),
+        (
+            "PARTITION",
+            Right,
+            Box::new(|item| Some(item.partition.to_string()).filter(|_| place == Place::Partition)),
+        ),
+        ("STATE", Left, Box::new(|item| Some(item.state.clone()))),
         ("KIND", Left, Box::new(|item| Some(item.kind.clone()))),
-        ("PRIORITY", Right, Box::new(|item| Some(item.priority.to_string()).filter(|_| item.priority > 0))),
+        ("PRIORITY", Right, Box::new(|item| Some(item.priority.to_string()))),
         ("ATTEMPTS", Right, Box::new(|item| Some(item.attempts.to_string()))),
         ("CREATED", Left, Box::new(move |item| Some(relative(item.created_at, now)))),
         ("CHANGED", Left, Box::new(move |item| Some(relative(item.changed_at, now)))),
@@ -32,7 +43,7 @@ pub(crate) fn table(items: &[Item], now: Time, width: Option<usize>, in_all_queu
         ("ERROR", Left, Box::new(error)),
         ("RESULT", Left, Box::new(result)),
         ("PAYLOAD", Left, Box::new(payload_of)),
-    ]);
+    ];
     columns.retain(|(_, _, cell)| items.iter().any(|item| cell(item).is_some()));
     let headings: Vec<_> = columns.iter().map(|(name, align, _)| (*name, *align)).collect();
     let mut table = Table::new(&headings);
@@ -43,12 +54,12 @@ pub(crate) fn table(items: &[Item], now: Time, width: Option<usize>, in_all_queu
 }
 
 /// The queue that it was moved from.
-pub(crate) fn from(item: &Item) -> Option<String> {
+fn from(item: &Item) -> Option<String> {
     item.origin.as_ref().map(|origin| origin.queue.clone())
 }
 
 /// What it failed of last: a dead letter that nobody tried yet, where it came from.
-pub(crate) fn error(item: &Item) -> Option<String> {
+fn error(item: &Item) -> Option<String> {
     let there = || item.origin.as_ref().and_then(|origin| origin.error.as_ref());
     item.error.as_ref().or_else(there).map(error_of)
 }

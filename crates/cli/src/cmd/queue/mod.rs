@@ -7,13 +7,13 @@ mod rules;
 mod settings;
 mod shown;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use windlass_api::queues::{
     ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest, QueueReply,
     QueueStatsRequest, RedriveQueueRequest,
 };
 use windlass_api::storage::ReloadQueueRequest;
-use windlass_client::ClientError;
+use windlass_client::{ClientError, QueueOrder};
 
 use self::lately::{Errors, History};
 use self::permits::{Permits, Revoke};
@@ -82,8 +82,28 @@ struct Create {
 #[command(after_help = "\
 Examples:
   windlass queue list
+  windlass queue list --order failed
   windlass queue list --json | jq -r '.queues[].queue'")]
-struct List {}
+struct List {
+    /// Which queues come first: by name all of them are listed, else the first 1000
+    #[arg(long, value_name = "ORDER", default_value = "name")]
+    order: Order,
+}
+
+/// The order of a list of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Name,
+    /// Most waiting items first
+    Waiting,
+    /// Most items failed since the start of the server first
+    Failed,
+    /// The oldest waiting item first
+    Oldest,
+}
+
+/// Queues of a list in another order than by name.
+const FIRST_MAX: u32 = 1000;
 
 /// Show a queue and its settings
 #[derive(Debug, Args)]
@@ -197,7 +217,7 @@ impl Queue {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         match self.verb {
             Verb::Create(create) => create.run(remote, out).await?,
-            Verb::List(List {}) => list(remote, out).await?,
+            Verb::List(list) => list.run(remote, out).await?,
             Verb::Info(info) => info.run(remote, out).await?,
             Verb::Update(update) => update.run(remote, out).await?,
             Verb::Delete(delete) => delete.run(remote, out).await?,
@@ -243,12 +263,21 @@ fn of_list(error: ClientError) -> Failure {
     failed(&ListQueuesRequest::default(), error)
 }
 
-async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
-    let all = ListQueuesReply { queues: remote.client().queues_with_counts().await.map_err(of_list)? };
-    if all.queues.is_empty() {
-        out.talk("there are no queues yet: make one with `windlass queue create NAME`");
+impl List {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let client = remote.client();
+        let queues = match self.order {
+            Order::Name => client.queues_with_counts().await,
+            Order::Waiting => client.queues_first(QueueOrder::Waiting, FIRST_MAX).await,
+            Order::Failed => client.queues_first(QueueOrder::Failed, FIRST_MAX).await,
+            Order::Oldest => client.queues_first(QueueOrder::Oldest, FIRST_MAX).await,
+        };
+        let all = ListQueuesReply { queues: queues.map_err(of_list)? };
+        if all.queues.is_empty() {
+            out.talk("there are no queues yet: make one with `windlass queue create NAME`");
+        }
+        out.reply(&all, |_| shown::queues(&all.queues))
     }
-    out.reply(&all, |_| shown::queues(&all.queues))
 }
 
 impl Info {

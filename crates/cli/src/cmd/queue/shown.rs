@@ -62,11 +62,9 @@ pub(super) fn queue(queue: &Queue, now: Time) -> String {
         ("max items", limit(queue.max_items)),
         ("retention", retention(queue)),
         ("keep", queue.keep.clone()),
-        ("retain payload", queue.retain_payload.clone()),
+        ("payloads kept", queue.retain_payload.clone()),
     ];
-    known.extend(
-        (!queue.indexed_headers.is_empty()).then(|| ("indexed headers", queue.indexed_headers.join(", "))),
-    );
+    known.extend((!queue.indexed_headers.is_empty()).then(|| ("indexed", queue.indexed_headers.join(", "))));
     known.extend(queue.reference.clone().map(|reference| ("reference", reference)));
     known.extend(queue.meta.clone().map(|meta| ("meta", meta)));
     known.push(("created", moment(queue.created_at, now)));

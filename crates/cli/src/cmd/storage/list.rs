@@ -1,20 +1,15 @@
 //! What is stored in a queue, for people and scripts.
 
 use clap::Args;
-use windlass_api::Time;
 use windlass_api::items::Item;
 use windlass_api::storage::ListItemsReply;
 
 use super::partitions;
 use super::walk::{self, PAGE, Walk};
-use crate::cmd::items::shown::{error, from};
+use crate::cmd::items::shown::{self, Place};
 use crate::exit::{Exit, Failure};
-use crate::human::relative;
 use crate::output::Output;
-use crate::payload;
 use crate::remote::Remote;
-use crate::table::Align::{Left, Right};
-use crate::table::Table;
 
 /// Show items of a queue in the order in which they will be leased
 #[derive(Debug, Args)]
@@ -46,7 +41,7 @@ impl List {
             let what = if self.scheduled { "scheduled" } else { "waiting or leased" };
             out.talk(&format!("nothing is {what} in {}", self.queue));
         }
-        out.reply(&reply, |now| shown(&reply.items, now, out.columns()))?;
+        out.reply(&reply, |now| shown::table(&reply.items, now, Place::Partition, out.columns()))?;
         Ok(Exit::Done)
     }
 
@@ -73,47 +68,4 @@ impl List {
             }
         }
     }
-}
-
-fn shown(items: &[Item], now: Time, width: Option<usize>) -> String {
-    if items.is_empty() {
-        return String::new();
-    }
-    let mut columns = vec![
-        ("ID", Left),
-        ("PARTITION", Right),
-        ("STATE", Left),
-        ("KIND", Left),
-        ("PRIORITY", Right),
-        ("ATTEMPTS", Right),
-        ("CREATED", Left),
-        ("DUE", Left),
-    ];
-    // Dead letters have both, and most other items neither.
-    let (some_moved, some_failed) = (some(items, from), some(items, error));
-    columns.extend(some_moved.then_some(("FROM", Left)));
-    columns.extend(some_failed.then_some(("ERROR", Left)));
-    columns.push(("PAYLOAD", Left));
-    let mut table = Table::new(&columns);
-    for item in items {
-        let mut row = vec![
-            item.id.clone(),
-            item.partition.to_string(),
-            item.state.clone(),
-            item.kind.clone(),
-            item.priority.to_string(),
-            item.attempts.to_string(),
-            relative(item.created_at, now),
-            item.enqueue_at.map_or("-".into(), |due| relative(due, now)),
-        ];
-        row.extend(some_moved.then(|| from(item).unwrap_or_else(|| "-".into())));
-        row.extend(some_failed.then(|| error(item).unwrap_or_else(|| "-".into())));
-        row.push(payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()));
-        table.row(row);
-    }
-    table.show_within(width)
-}
-
-fn some(items: &[Item], has: fn(&Item) -> Option<String>) -> bool {
-    items.iter().any(|item| has(item).is_some())
 }

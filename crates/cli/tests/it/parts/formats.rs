@@ -63,6 +63,18 @@ fn columns_stand_in_line() {
 }
 
 #[test]
+fn only_the_last_column_is_cut_to_make_a_table_fit() {
+    let mut table = Table::new(&[("ID", Left), ("ERROR", Left)]);
+    table.row(["1234567890".into(), "no such address".into()]);
+    table.row(["1".into(), "late".into()]);
+    let within = |width| table.clone().show_within(width).lines().nth(1).unwrap().to_owned();
+    assert_eq!(within(Some(27)), "1234567890  no such address");
+    assert_eq!(within(Some(26)), "1234567890  no such addre…");
+    assert_eq!(within(Some(3)), "1234567890  no such a…", "the rest of the line breaks");
+    assert_eq!(within(None), "1234567890  no such address");
+}
+
+#[test]
 fn facts_stand_in_line() {
     assert_eq!(facts(&[("id", "7".into()), ("state", "leased".into())]), "id     7\nstate  leased\n");
 }

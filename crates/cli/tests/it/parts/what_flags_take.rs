@@ -1,7 +1,7 @@
 use windlass_api::items::Held;
 use windlass_api::{Span, Time};
 
-use super::values::{When, header, held, json};
+use super::values::{Since, When, header, held, json};
 
 #[test]
 fn a_time_can_be_given_as_such_or_from_now() {
@@ -11,6 +11,16 @@ fn a_time_can_be_given_as_such_or_from_now() {
     assert_eq!(when("2026-02-01T00:00:00+01:00"), Ok("2026-01-31T23:00:00Z".parse().unwrap()));
     assert_eq!("0s".parse(), Ok(When::In(Span::ZERO)));
     assert_eq!("2026-01-31T12:00:00Z".parse(), Ok(When::At(now)));
+}
+
+#[test]
+fn a_time_in_the_past_can_be_given_by_how_long_it_is_ago() {
+    let now: Time = "2026-01-31T12:00:00Z".parse().unwrap();
+    let since = |text: &str| text.parse::<Since>().map(|since| since.from(now));
+    assert_eq!(since("2h"), Ok("2026-01-31T10:00:00Z".parse().unwrap()));
+    assert_eq!(since("2026-02-01T00:00:00+01:00"), Ok("2026-01-31T23:00:00Z".parse().unwrap()));
+    let why = since("yesterday").unwrap_err();
+    assert!(why.contains("2026-01-31T12:00:00Z") && why.contains("ago"), "{why}");
 }
 
 #[test]

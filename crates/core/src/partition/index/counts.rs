@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 
+use crate::item::End;
 use crate::partition::Partition;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::index::era::Tally;
@@ -191,6 +192,11 @@ impl Partition {
     /// Final items kept.
     pub fn retained(&self) -> u64 {
         self.finished.len() as u64 + self.unswept_kept()
+    }
+
+    /// Final items kept that ended so. Cancelled ones that were cleared count once the sweep has written them down.
+    pub fn retained_as(&self, end: End) -> u64 {
+        self.finders.ended(end).len() as u64
     }
 }
 

@@ -47,9 +47,14 @@ impl Partition {
             lease.cancel_requested = self.cancel_requested(entry, lease);
         }
         if let State::Waiting { since } = &mut item.state {
-            *since = self.started_with_group(entry).map_or(*since, |started_at| started_at.max(*since));
+            *since = self.waiting_since(*since, entry);
         }
         item
+    }
+
+    /// The later of `since`, which is what the row of a waiting item says, and the start of its group.
+    pub(in crate::partition) fn waiting_since(&self, since: Timestamp, entry: &Entry) -> Timestamp {
+        self.started_with_group(entry).map_or(since, |started_at| started_at.max(since))
     }
 
     /// When the group of an item was started.

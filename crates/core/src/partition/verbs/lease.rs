@@ -7,6 +7,7 @@ use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber, Permit};
 use crate::item::{CronRun, ItemError, Lease, Origin, State};
 use crate::limits::{Invalid, check_lease};
+use crate::partition::entry::Entry;
 use crate::partition::index::kinds::KindIndex;
 use crate::partition::index::lanes::Key;
 use crate::partition::rows::priority_of;
@@ -112,6 +113,7 @@ impl Partition {
         let mut source = self.source(&lease.filter);
         let expected = lease.batch_size.min(self.counts.waiting as usize);
         out.changes.reserve(expected + 1);
+        out.waited.reserve(expected);
         let mut leased = Vec::with_capacity(expected);
         let mut passed = 0;
         while leased.len() < lease.batch_size {
@@ -150,6 +152,7 @@ impl Partition {
         out: &mut Output,
     ) -> Leased {
         let entry = self.items.get(&number).expect("items in lanes are always in `items`");
+        out.waited.push(self.waited(now, entry));
         let lease = Lease {
             permit,
             client_id: asked.client_id.clone(),
@@ -183,6 +186,12 @@ impl Partition {
         self.write(number, next, out);
         out.totals.leased += 1;
         leased
+    }
+
+    /// How long an item of a lane has waited.
+    fn waited(&self, now: Timestamp, entry: &Entry) -> Span {
+        let State::Waiting { since } = entry.state else { unreachable!("only waiting items are leased") };
+        now - self.waiting_since(since, entry)
     }
 
     fn source(&self, filter: &Filter) -> Source {

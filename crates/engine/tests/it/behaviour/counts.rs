@@ -245,6 +245,7 @@ async fn totals_count_what_was_done(world: &World) {
         ..Totals::default()
     };
     assert_eq!(overview(world, &queue).totals, expected);
+    assert_eq!(overview(world, &queue).failed, 4, "failed items that are kept");
     let others = world.engine().overview().into_iter().find(|one| one.queue.name != queue);
     assert_eq!(others.expect("there is another").totals, Totals::default());
 }

@@ -28,6 +28,7 @@ macro_rules! on_every_store {
 }
 
 pub(crate) mod addresses;
+mod afterwards;
 mod clocks;
 mod counts;
 pub(crate) mod crons;
@@ -37,6 +38,7 @@ mod error_policy;
 mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod groups;
+mod history;
 mod idempotency;
 mod items;
 mod leases;

@@ -1,0 +1,277 @@
+//! Items after they were produced: found, changed, made anew, and what became of them.
+
+use serde_json::json;
+
+use crate::world::{Server, id, run, says};
+
+/// A server whose queue `mail` has these items that failed, by kind; nothing else is there.
+fn with_failed(kinds: &[&str], flags: &[&str]) -> Server {
+    let server = Server::with_queue("mail", flags);
+    for kind in kinds {
+        let payload = format!("payload of {kind}");
+        server.produce("mail", &[&payload, "--kind", kind, "--header", &format!("customer={kind}")]);
+        fail(&server, "smtp_refused");
+    }
+    server
+}
+
+/// Leases the next item of `mail`, and has it fail for good.
+fn fail(server: &Server, code: &str) -> String {
+    let held = server.lease("mail");
+    server.run(&["retry", "mail", &held, "--dead", "--error", "no such address", "--code", code]).ok();
+    id(&held).to_owned()
+}
+
+/// The ids in the first column.
+fn ids(table: &str) -> Vec<String> {
+    table.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn items_are_found_by_what_they_show() {
+    let server = with_failed(&["invoice", "letter"], &[]);
+    server.produce("mail", &["waits", "--kind", "invoice"]);
+    let failed = server.run(&["items", "find", "mail", "--state", "failed"]).ok();
+    assert_eq!(ids(&failed).len(), 2, "{failed}");
+    assert!(failed.contains("smtp_refused: no such address") && !failed.contains("payload of"), "{failed}");
+    let one = ["items", "find", "mail", "--state", "failed,expired", "--header", "customer=letter"];
+    let found = server.run(&[&one[..], &["--payloads", "--changed-after", "1h"]].concat()).ok();
+    assert!(ids(&found).len() == 1 && found.contains("payload of letter"), "{found}");
+    let none = server.run(&[&one[..], &["--created-before", "1h"]].concat());
+    assert_eq!((none.out.as_str(), none.err.as_str()), ("", "nothing was found\n"), "{none:?}");
+    let invoices = server.run(&["items", "find", "mail", "--kind", "invoice", "--json"]).json();
+    let states: Vec<_> = invoices["items"].as_array().unwrap().iter().map(|item| &item["state"]).collect();
+    assert_eq!(states, ["waiting", "failed"], "the newest first");
+    assert!(server.run(&["items", "find", "mail", "--state", "lost"]).failed(2).contains("possible values"));
+}
+
+#[test]
+fn more_than_is_asked_for_is_told_and_can_be_had() {
+    let server = Server::with_queue("mail", &[]);
+    let lines = "{\"json\": 1}\n{\"json\": 2}\n{\"json\": 3}\n";
+    server.run_with(&["produce", "mail"], lines).ok();
+    let two = server.run(&["items", "find", "mail", "--limit", "2", "--oldest", "--payloads"]);
+    assert!(two.err.contains("there may be more"), "{two:?}");
+    let shown = two.ok();
+    let payloads: Vec<_> = shown.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
+    assert_eq!(payloads, ["PAYLOAD", "1", "2"]);
+    let all = server.run(&["items", "find", "mail", "--all"]);
+    assert_eq!((ids(&all.out).len(), all.err.as_str()), (3, ""), "{all:?}");
+    assert!(server.run(&["items", "find", "mail", "--all", "--limit", "2"]).failed(2).contains("--limit"));
+}
+
+#[test]
+fn failed_items_of_all_queues_are_found_with_their_queues() {
+    let server = with_failed(&["invoice"], &[]);
+    server.run(&["queue", "create", "other"]).ok();
+    let found = server.run(&["items", "find", "--state", "failed"]).ok();
+    let row: Vec<_> = found.lines().nth(1).unwrap().split_whitespace().skip(1).take(2).collect();
+    assert_eq!(row, ["mail", "failed"], "{found}");
+    assert!(server.run(&["items", "find", "--state", "waiting"]).failed(1).contains("(invalid_argument)"));
+}
+
+#[test]
+fn a_change_tells_first_how_many_items_match_and_changes_them() {
+    let server = with_failed(&["invoice", "letter"], &[]);
+    let rerun = ["items", "change", "mail", "rerun", "--state", "failed"];
+    let dry = server.run(&[&rerun[..], &["--dry-run"]].concat());
+    assert_eq!((dry.out.as_str(), dry.err.as_str()), ("2 items match\n", ""), "{dry:?}");
+    assert_eq!(server.stats("mail")["counts"]["waiting"], 0);
+    let done = server.run(&[&rerun[..], &["--kind", "letter"]].concat());
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("1 item produced anew\n", "1 item matches\n"));
+    assert_eq!(server.run(&[&rerun[..], &["--yes", "--json"]].concat()).json()["changed"], 1);
+    assert_eq!(server.stats("mail")["counts"]["waiting"], 2);
+    let first = ["items", "change", "mail", "set-priority"];
+    assert!(server.run(&first).failed(2).contains("--priority"));
+    server.run(&[&first[..], &["--kind", "letter", "--priority", "7"]].concat()).ok();
+    let letters = ["items", "find", "mail", "--state", "waiting", "--kind", "letter", "--json"];
+    assert_eq!(server.run(&letters).json()["items"][0]["priority"], 7);
+    let wrong = server.run(&["items", "change", "mail", "cancel", "--priority", "7"]).failed(2);
+    assert!(wrong.contains("--priority is for set-priority"), "{wrong}");
+    let cancelled = server.run(&["items", "change", "mail", "cancel", "--kind", "letter"]).ok();
+    assert_eq!(cancelled, "1 item cancelled\n");
+}
+
+#[test]
+fn items_that_cannot_be_changed_are_told_one_by_one() {
+    let server = Server::with_queue("mail", &[]);
+    server.produce("mail", &["hello"]);
+    let held = server.lease("mail");
+    server.run(&["complete", "mail", &held, "--result", "1"]).ok();
+    let ended = server.run(&["items", "change", "mail", "rerun", "--state", "completed", "--yes"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), "0 items produced anew\n"), "{ended:?}");
+    assert!(ended.err.contains(id(&held)) && ended.err.contains("(wrong_state"), "{ended:?}");
+}
+
+#[test]
+fn nothing_is_deleted_unasked() {
+    // Nobody has port 9 of this machine: the refusal is this program's.
+    let delete = ["items", "change", "mail", "delete", "--url", "http://127.0.0.1:9"];
+    assert!(run(&delete).failed(2).contains("say --yes"));
+    let server = with_failed(&["invoice", "letter"], &[]);
+    let invoices = ["items", "change", "mail", "delete", "--kind", "invoice", "--yes"];
+    assert_eq!(server.run(&invoices).ok(), "1 item deleted\n");
+    let left = server.run(&["items", "find", "mail", "--json"]).json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_item_is_updated_and_run_now() {
+    let server = Server::with_queue("mail", &[]);
+    let id = server.produce("mail", &["hello", "--delay", "1h", "--header", "a=1", "--reference", "note"]);
+    let update = ["item", "update", &id, "--priority", "3", "--header", "b=2", "--reference", ""];
+    let shown =
+        server.run(&[&update[..], &["--payload", "{\"to\": \"ada\"}", "--max-attempts", "9"]].concat()).ok();
+    assert!(says(&shown, "priority", "3") && says(&shown, "header", "b=2"), "{shown}");
+    assert!(!shown.contains("a=1") && !shown.contains("reference") && shown.contains("0 of 9"), "{shown}");
+    assert!(says(&shown, "payload", "{\"to\": \"ada\"}") && says(&shown, "state", "scheduled"), "{shown}");
+    assert!(!server.run(&["item", "update", &id, "--no-headers"]).ok().contains("header"));
+    assert!(server.run(&["item", "update", &id]).failed(2).contains("what is to change"));
+    assert!(says(&server.run(&["item", "run-now", &id]).ok(), "state", "waiting"));
+    server.lease("mail");
+    assert!(server.run(&["item", "run-now", &id]).failed(1).contains("(wrong_state)"));
+}
+
+#[test]
+fn an_item_that_failed_is_rerun_and_leads_to_the_new_one() {
+    let server = with_failed(&[], &["--retry-initial", "0s"]);
+    let old = server.produce("mail", &["hello", "--kind", "letter"]);
+    let held = server.lease("mail");
+    server.run(&["retry", "mail", &held, "--error", "busy", "--code", "again"]).ok();
+    assert_eq!(fail(&server, "never"), old);
+    let shown = server.run(&["item", "get", &old]).ok();
+    let attempts: Vec<_> = shown.lines().filter(|line| line.starts_with("attempt ")).collect();
+    assert!(attempts[0].contains("1, retried ") && attempts[0].contains("again: busy"), "{shown}");
+    assert!(attempts[1].contains("2, dead ") && attempts.len() == 2, "{shown}");
+    assert!(
+        shown.contains("\nclient ") && shown.contains("\nstarted ") && shown.contains("\nchanged "),
+        "{shown}"
+    );
+    let new = server.run(&["item", "rerun", &old]).ok().trim().to_owned();
+    let left = server.run(&["item", "get", &old]).ok();
+    assert!(left.contains(&format!("went on as  mail, {new}\n")), "{left}");
+    let latest = server.run(&["item", "get", &old, "--follow", "--json"]).json();
+    assert_eq!(latest["item"]["id"], new.as_str());
+    assert_eq!(latest["item"]["origin"]["reason"], "rerun");
+    assert!(server.run(&["item", "rerun", &old]).failed(1).contains("(wrong_state)"));
+}
+
+#[test]
+fn how_an_item_ended_is_the_exit_status_of_who_asks_for_that() {
+    let server = Server::with_queue("mail", &[]);
+    server.produce("mail", &["fails"]);
+    let failed = fail(&server, "never");
+    server.produce("mail", &["is done"]);
+    let held = server.lease("mail");
+    server.run(&["complete", "mail", &held, "--result", "{\"sent\": true}"]).ok();
+    for verb in [&["wait"][..], &["watch", "--after", "0"]] {
+        let ended = |id: &str, flags: &[&str]| server.run(&[&["item"], verb, &[id], flags].concat());
+        assert!(ended(id(&held), &["--exit-status"]).ok().contains("{\"sent\": true}"));
+        assert!(ended(&failed, &[]).ok().contains("never: no such address"));
+        assert_eq!(ended(&failed, &["--exit-status"]).code, Some(1));
+    }
+    server.produce("mail", &["waits", "--address", "here"]);
+    let late = ["item", "wait", "--queue", "mail", "--address", "here", "--timeout", "0s", "--exit-status"];
+    assert!(server.run(&late).failed(1).contains("has not ended"));
+    let alone = server.run(&["produce", "mail", "x", "--exit-status"]).failed(2);
+    assert!(alone.contains("--watch"), "{alone}");
+}
+
+#[test]
+fn what_is_produced_and_watched_ends_with_the_exit_status_of_the_item() {
+    let server = Server::with_queue("mail", &[]);
+    let mut watch = server.begin(&["produce", "mail", "hello", "--watch", "--exit-status"]);
+    let produced = watch.line();
+    assert_eq!(fail(&server, "never"), produced);
+    let ended = watch.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.ends_with("-  -  error  never: no such address\n"), "{ended:?}");
+}
+
+#[test]
+fn a_watch_follows_an_item_to_the_latest_of_its_chain() {
+    let server = with_failed(&["invoice"], &[]);
+    let old = ids(&server.run(&["items", "find", "mail"]).ok())[0].clone();
+    let new = server.run(&["item", "rerun", &old]).ok().trim().to_owned();
+    let mut watch = server.begin(&["item", "watch", &old, "--follow", "--exit-status"]);
+    assert!(watch.heard("so far").starts_with(&new));
+    let held = server.lease("mail");
+    server.run(&["complete", "mail", &held, "--result", "1"]).ok();
+    assert!(watch.end().ok().ends_with("-  -  result  1\n"));
+    let old = server.run(&["item", "watch", &old, "--after", "0"]).ok();
+    assert!(old.contains(&format!("-  -  went on as  mail, {new}\n")), "{old}");
+}
+
+#[test]
+fn what_is_kept_of_items_is_set_and_shown() {
+    let flags = ["--retain-payload", "all", "--keep", "all", "--indexed-header", "customer"];
+    let server = Server::with_queue("mail", &[&flags[..], &["--indexed-header", "reference"]].concat());
+    let shown = server.run(&["queue", "info", "mail"]).ok();
+    assert!(says(&shown, "keep", "all") && says(&shown, "indexed", "customer, reference"), "{shown}");
+    assert!(shown.contains("payloads kept  all\n"), "{shown}");
+    let update = ["queue", "update", "mail", "--retain-payload", "none", "--indexed-header", "", "--json"];
+    let changed = &server.run(&update).json()["queue"];
+    assert_eq!((&changed["retain_payload"], &changed["keep"]), (&json!("none"), &json!("all")));
+    assert_eq!(changed["indexed_headers"], json!([]));
+    server.produce("mail", &["hello"]);
+    let held = server.lease("mail");
+    server.run(&["complete", "mail", &held]).ok();
+    assert_eq!(server.item(id(&held))["state"], "completed", "kept with nothing to show");
+}
+
+#[test]
+fn a_dead_queue_that_is_missing_is_warned_of() {
+    let server = Server::start();
+    let made = server.run(&["queue", "create", "mail", "--dead-queue", "dead"]);
+    assert!(made.err.starts_with("warning: ") && made.err.contains("dead"), "{made:?}");
+    for asked in [&["queue", "info", "mail"][..], &["queue", "update", "mail", "--max-items", "9"]] {
+        assert!(server.run(asked).err.starts_with("warning: "));
+    }
+    assert_eq!(server.run(&["queue", "info", "mail", "--json"]).err, "");
+    assert_eq!(server.run(&["queue", "create", "dead"]).err, "");
+    assert_eq!(server.run(&["queue", "info", "mail"]).err, "");
+}
+
+#[test]
+fn dead_letters_are_listed_with_their_error_and_keep_their_addresses_back() {
+    let server = Server::with_queue("dead", &[]);
+    server.run(&["queue", "create", "mail", "--dead-queue", "dead"]).ok();
+    server.produce("mail", &["first", "--address", "a"]);
+    fail(&server, "never");
+    // Once it can be leased it has arrived.
+    let held = server.lease("dead");
+    server.run(&["release", "dead", &held]).ok();
+    let listed = server.run(&["storage", "list", "dead"]).ok();
+    let heading: Vec<_> = listed.lines().next().unwrap().split_whitespace().collect();
+    assert!(heading.ends_with(&["FROM", "ERROR", "PAYLOAD"]), "{listed}");
+    assert!(listed.contains("  mail  never: no such address  \"first\""), "{listed}");
+    server.produce("mail", &["second", "--address", "a"]);
+    let skipped = server.run(&["queue", "redrive", "dead"]).ok();
+    assert_eq!(skipped, "0 items moved, 1 skipped: the addresses that they had are taken\n");
+}
+
+#[test]
+fn what_items_failed_of_is_counted_by_code() {
+    let server = with_failed(&["a", "b"], &[]);
+    server.produce("mail", &["c"]);
+    let latest = fail(&server, "timeout");
+    let table = server.run(&["queue", "errors", "mail"]).ok();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(rows, [["CODE", "ITEMS"], ["smtp_refused", "2"], ["timeout", "1"]], "{table}");
+    assert!(table.lines().nth(2).unwrap().contains(&latest), "{table}");
+    server.run(&["queue", "create", "other"]).ok();
+    let none = server.run(&["queue", "errors", "other"]);
+    assert!(none.out.is_empty() && none.err.contains("no kept item"), "{none:?}");
+}
+
+#[test]
+fn what_went_on_in_a_queue_is_shown_by_stretches_of_time() {
+    let server = with_failed(&["a"], &[]);
+    let table = server.run(&["queue", "history", "mail", "--span", "24h"]).ok();
+    assert!(table.starts_with("FROM "), "{table}");
+    let history = server.run(&["queue", "history", "mail", "--json"]).json();
+    let buckets = history["queues"][0]["buckets"].as_array().unwrap();
+    let total = |name: &str| buckets.iter().map(|bucket| bucket[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((total("produced"), total("failed"), total("completed")), (1, 1, 0));
+    assert!(server.run(&["queue", "history", "mail", "--span", "25h"]).failed(1).contains("`span`"));
+}

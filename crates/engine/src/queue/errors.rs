@@ -1,0 +1,73 @@
+//! What the kept items of a queue failed of.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use windlass_core::id::ItemId;
+use windlass_core::partition::{ErrorCode, Partition};
+use windlass_core::time::Timestamp;
+
+use super::QueueHandle;
+use crate::error::EngineError;
+
+/// What the errors without a code count as.
+const NO_CODE: &str = "none";
+
+/// How many kept items have an error of one code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorShare {
+    /// `none` for errors without a code, and `other` for those that a partition does not tell apart.
+    pub code: Arc<str>,
+    pub count: u64,
+    /// The item that ended last of those that have it.
+    pub latest: ItemId,
+    pub latest_at: Timestamp,
+    /// The error of the latest item.
+    pub message: Arc<str>,
+}
+
+impl QueueHandle {
+    pub(crate) async fn errors(&self, limit: usize) -> Result<Vec<ErrorShare>, EngineError> {
+        // All are asked before the first is waited for.
+        let asked: Vec<_> =
+            self.all().map(|handle| (handle, handle.ask(|partition, _| shares(partition)))).collect();
+        let mut by_code: BTreeMap<Arc<str>, ErrorShare> = BTreeMap::new();
+        for (handle, answer) in asked {
+            let told = answer?.await.map_err(|_dropped| handle.no_answer())?;
+            told.into_iter().for_each(|share| add(&mut by_code, share));
+        }
+        let mut shares: Vec<ErrorShare> = by_code.into_values().collect();
+        shares.sort_by_key(|share| (Reverse(share.count), Arc::clone(&share.code)));
+        shares.truncate(limit);
+        Ok(shares)
+    }
+}
+
+fn shares(partition: &Partition) -> Vec<ErrorShare> {
+    let with_message = |ErrorCode { code, count, latest, latest_at }| {
+        let extras = partition.get(latest).and_then(|item| item.extras);
+        let message = extras.and_then(|extras| extras.error).map(|error| error.message);
+        let latest = ItemId { partition: partition.id(), number: latest };
+        let code = if code.is_empty() { NO_CODE.into() } else { code };
+        ErrorShare { code, count, latest, latest_at, message: message.unwrap_or_default() }
+    };
+    partition.errors(usize::MAX).into_iter().map(with_message).collect()
+}
+
+fn add(by_code: &mut BTreeMap<Arc<str>, ErrorShare>, share: ErrorShare) {
+    match by_code.entry(Arc::clone(&share.code)) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(share);
+        }
+        Entry::Occupied(mut occupied) => {
+            let before = occupied.get_mut();
+            let count = before.count + share.count;
+            if (before.latest_at, before.latest) < (share.latest_at, share.latest) {
+                *before = share;
+            }
+            before.count = count;
+        }
+    }
+}

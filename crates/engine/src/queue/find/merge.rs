@@ -1,0 +1,261 @@
+//! [`Merge`]: slices of several partitions as one order of items, the oldest or the newest first.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tracing::warn;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::partition::{FindOrder, FindSlice, Found, FoundItem};
+use windlass_core::row::Part;
+
+use super::{Search, WalkPlace};
+use crate::error::EngineError;
+use crate::partition::handle::Handle;
+use crate::queue::QueueHandle;
+use crate::store::sound;
+
+/// Items that a partition looks at before it serves others.
+pub(super) const SLICE_LOOKS: usize = 500;
+/// Items that all partitions of a page look at together.
+const PAGE_LOOKS: usize = 10_000;
+
+/// The way of a page through one partition.
+pub(crate) struct Scan {
+    pub(super) queue: Arc<QueueHandle>,
+    pub(super) handle: Arc<Handle>,
+    /// [`FindSlice::until`]; unset until the partition is first asked.
+    until: Option<ItemNumber>,
+    /// [`FindSlice::after`] of the next slice.
+    after: Option<ItemNumber>,
+    /// Items that match and are not on the page yet.
+    found: VecDeque<FoundItem>,
+    /// How many matches the next slice asks for: a partition that is asked again is asked for more.
+    wanted: usize,
+    state: ScanState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ScanState {
+    /// There may be more than was found.
+    Open,
+    AtEnd,
+    /// The partition does not serve, and the page is answered without the rest of it.
+    Missing,
+}
+
+impl Scan {
+    /// From the beginning if no place is given.
+    pub(crate) fn new(queue: &Arc<QueueHandle>, handle: &Arc<Handle>, place: Option<&WalkPlace>) -> Self {
+        Self {
+            queue: Arc::clone(queue),
+            handle: Arc::clone(handle),
+            until: place.and_then(|place| place.until),
+            after: place.and_then(|place| place.after),
+            found: VecDeque::new(),
+            wanted: 0,
+            state: ScanState::Open,
+        }
+    }
+
+    /// Where the next page goes on: before the first match that is not on this one. Unset at the end.
+    fn place(&self, order: FindOrder) -> Option<WalkPlace> {
+        let after = match (self.found.front(), self.state) {
+            (Some(first), _) => just_before(first.item.number, order),
+            (None, ScanState::AtEnd) => return None,
+            (None, ScanState::Open | ScanState::Missing) => self.after,
+        };
+        Some(WalkPlace { partition: self.handle.id, until: self.until, after })
+    }
+
+    fn ask(
+        &self,
+        search: &Search,
+        matches_max: usize,
+        looks_max: usize,
+    ) -> Result<oneshot::Receiver<(ItemNumber, Found)>, EngineError> {
+        let (find, order) = (Arc::clone(&search.find), search.order);
+        let (after, until) = (self.after, self.until);
+        self.handle.ask(move |partition, _| {
+            let until = until.unwrap_or_else(|| partition.find_until());
+            let slice = FindSlice { find, order, after, until, matches_max, looks_max };
+            (until, partition.find(&slice))
+        })
+    }
+
+    /// The items whose records have what is asked for.
+    async fn verified(&self, items: Vec<FoundItem>, search: &Search) -> Result<Vec<FoundItem>, EngineError> {
+        let Some(verify) = &search.verify else { return Ok(items) };
+        let wanted = items.iter().map(|found| (found.item.number, Part::Facts)).collect();
+        let facts = sound(self.queue.store.read(self.handle.id, wanted).await);
+        let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        let has_it = |facts: &Option<_>| facts.as_ref().is_some_and(|facts| (verify.0)(facts));
+        Ok(items.into_iter().zip(facts).filter(|(_, facts)| has_it(facts)).map(|(found, _)| found).collect())
+    }
+}
+
+/// Numbers that come after it in the order begin with this one.
+fn just_before(ItemNumber(number): ItemNumber, order: FindOrder) -> Option<ItemNumber> {
+    match order {
+        FindOrder::Newest => number.checked_add(1).map(ItemNumber),
+        FindOrder::Oldest => number.checked_sub(1).map(ItemNumber),
+    }
+}
+
+/// The items of a page as they are picked, each with the index of its scan.
+pub(crate) struct Merge<'a> {
+    search: &'a Search,
+    pub(super) scans: Vec<Scan>,
+    /// The scans that have found something, by the rank of the first item of each.
+    heads: BTreeSet<(u64, usize)>,
+    pub(super) picked: Vec<(usize, FoundItem)>,
+    pub(super) looked: usize,
+}
+
+impl<'a> Merge<'a> {
+    pub(crate) fn new(search: &'a Search, mut scans: Vec<Scan>) -> Self {
+        let share = search.limit.div_ceil(scans.len().max(1));
+        scans.iter_mut().for_each(|scan| scan.wanted = share);
+        Self { search, scans, heads: BTreeSet::new(), picked: Vec::new(), looked: 0 }
+    }
+
+    /// Picks items until the page is full, or as many were looked at as may be. A partition that `is_gone` is passed over.
+    pub(crate) async fn pick(&mut self, is_gone: impl Fn(PartitionId) -> bool) -> Result<(), EngineError> {
+        while self.picked.len() < self.search.limit {
+            let headless: Vec<usize> = (0..self.scans.len()).filter(|&at| self.is_headless(at)).collect();
+            if headless.is_empty() {
+                if !self.pick_first() {
+                    return Ok(());
+                }
+            } else if self.looked < PAGE_LOOKS {
+                self.look(headless, &is_gone).await?;
+            } else {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Picks what was found where no partition may be asked any more.
+    pub(super) fn pick_rest(&mut self) {
+        while self.picked.len() < self.search.limit && self.pick_first() {}
+    }
+
+    /// Whether the scan may have more, and has nothing that could be picked.
+    fn is_headless(&self, at: usize) -> bool {
+        self.scans[at].state == ScanState::Open && self.scans[at].found.is_empty()
+    }
+
+    /// Has each of the scans look at a slice, all at the same time.
+    async fn look(
+        &mut self,
+        mut headless: Vec<usize>,
+        is_gone: &impl Fn(PartitionId) -> bool,
+    ) -> Result<(), EngineError> {
+        let looks_left = PAGE_LOOKS - self.looked;
+        headless.truncate(looks_left);
+        let looks_max = (looks_left / headless.len()).min(SLICE_LOOKS);
+        let room = self.search.limit - self.picked.len();
+        let ask = |at: usize| {
+            let scan = &self.scans[at];
+            (at, scan.ask(self.search, scan.wanted.min(room), looks_max))
+        };
+        let asked: Vec<_> = headless.into_iter().map(ask).collect();
+        for (at, answer) in asked {
+            let scan = &self.scans[at];
+            let answer = match answer {
+                Ok(answer) => answer.await.map_err(|_dropped| scan.handle.no_answer()),
+                Err(error) => Err(error),
+            };
+            let found = match answer {
+                Ok((until, Found { items, looked, after })) => {
+                    self.looked += looked;
+                    scan.verified(items, self.search).await.map(|items| (until, items, after))
+                }
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok((until, items, after)) => self.found(at, until, items, after),
+                Err(error) => self.scans[at].state = self.without(at, error, is_gone)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, at: usize, until: ItemNumber, items: Vec<FoundItem>, after: Option<ItemNumber>) {
+        let scan = &mut self.scans[at];
+        scan.until = Some(until);
+        scan.found = items.into();
+        scan.wanted = scan.wanted.saturating_mul(2);
+        match after {
+            Some(_) => scan.after = after,
+            None => scan.state = ScanState::AtEnd,
+        }
+        self.head(at);
+    }
+
+    /// How the page goes on without a partition, if it may.
+    fn without(
+        &self,
+        at: usize,
+        error: EngineError,
+        is_gone: &impl Fn(PartitionId) -> bool,
+    ) -> Result<ScanState, EngineError> {
+        let scan = &self.scans[at];
+        let is_unavailable = matches!(error, EngineError::Unavailable { .. });
+        if is_unavailable && is_gone(scan.handle.id) {
+            Ok(ScanState::AtEnd)
+        } else if is_unavailable && self.search.partial {
+            warn!(queue = &*scan.queue.queue.name.name, partition = %scan.handle.id, %error, "found without a partition");
+            Ok(ScanState::Missing)
+        } else {
+            Err(error)
+        }
+    }
+
+    /// Ranks the scan by the first item that it has.
+    fn head(&mut self, at: usize) {
+        let Some(first) = self.scans[at].found.front() else { return };
+        let created_at = first.item.created_at.0;
+        let rank = match self.search.order {
+            FindOrder::Newest => !created_at,
+            FindOrder::Oldest => created_at,
+        };
+        self.heads.insert((rank, at));
+    }
+
+    /// Whether there was one.
+    fn pick_first(&mut self) -> bool {
+        let Some((_, at)) = self.heads.pop_first() else { return false };
+        let first = self.scans[at].found.pop_front().expect("a scan with a rank has found something");
+        self.picked.push((at, first));
+        self.head(at);
+        true
+    }
+
+    /// Leaves the items from this one on to the next page.
+    pub(super) fn put_back(&mut self, from: usize) {
+        for (at, found) in self.picked.drain(from..).rev() {
+            self.scans[at].found.push_front(found);
+        }
+    }
+
+    /// Where the next page goes on; nowhere if nothing is left but what is missing.
+    pub(super) fn places(&self) -> Vec<WalkPlace> {
+        let goes_on = |scan: &Scan| match scan.state {
+            ScanState::Open => true,
+            ScanState::AtEnd | ScanState::Missing => !scan.found.is_empty(),
+        };
+        if !self.scans.iter().any(goes_on) {
+            return Vec::new();
+        }
+        self.scans.iter().filter_map(|scan| scan.place(self.search.order)).collect()
+    }
+
+    pub(super) fn missing(&self) -> Vec<PartitionId> {
+        let missing = self.scans.iter().filter(|scan| scan.state == ScanState::Missing);
+        let mut missing: Vec<PartitionId> = missing.map(|scan| scan.handle.id).collect();
+        missing.sort_unstable();
+        missing
+    }
+}

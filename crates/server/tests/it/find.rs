@@ -1,0 +1,344 @@
+//! items.find and items.errors over HTTP.
+
+use serde_json::{Value, json};
+use windlass_api::PROTOBUF;
+use windlass_api::items::{FindItemsRequest, States};
+
+use crate::http::Http;
+use crate::world::{TestServer, list, with};
+
+const ALL_STATES: [&str; 9] =
+    ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"];
+
+async fn find(http: &mut Http, filter: Value) -> Value {
+    http.ok("items.find", with(json!({"queue": "q"}), filter)).await
+}
+
+/// The ids that are found on one page, which must be the last.
+async fn ids(http: &mut Http, filter: Value) -> Vec<Value> {
+    let page = find(http, filter.clone()).await;
+    assert!(page.get("pivot").is_none(), "{filter}: {page}");
+    list(&page["items"]).iter().map(|item| item["id"].clone()).collect()
+}
+
+/// The ids of all pages.
+async fn walk(http: &mut Http, request: Value) -> Vec<Value> {
+    let (mut seen, mut pivot) = (Vec::new(), None);
+    loop {
+        let more = pivot.map_or_else(|| json!({}), |pivot: Value| json!({"pivot": pivot}));
+        let page = http.ok("items.find", with(request.clone(), more)).await;
+        assert!(page["scanned"].as_u64().is_some_and(|scanned| scanned <= 10_000), "{page}");
+        seen.extend(list(&page["items"]).iter().map(|item| item["id"].clone()));
+        match page.get("pivot") {
+            Some(next) => pivot = Some(next.clone()),
+            None => return seen,
+        }
+    }
+}
+
+async fn produce_one(http: &mut Http, item: Value) -> Value {
+    http.produce("q", json!([with(json!({"utf8": "x"}), item)])).await.remove(0)
+}
+
+/// Fails the first waiting item with an error of this code.
+async fn fail_one(http: &mut Http, queue: &str, error: Value) -> Value {
+    let leased = http.lease(queue, 1).await.remove(0);
+    let item = json!({"id": leased["id"], "permit": leased["permit"], "dead": true, "error": error});
+    http.ok("queue.retry", json!({"queue": queue, "items": [item]})).await;
+    leased["id"].clone()
+}
+
+#[tokio::test]
+async fn each_filter_finds_what_it_names_and_all_must_hold() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    http.ok("group.create", json!({"queue": "q", "group": "g"})).await;
+    let plain = produce_one(&mut http, json!({})).await;
+    let mail =
+        produce_one(&mut http, json!({"kind": "mail", "reference": "r", "headers": {"a": "1", "b": "2"}}))
+            .await;
+    let other =
+        produce_one(&mut http, json!({"kind": "mail", "headers": {"a": "1"}, "address": "here"})).await;
+    let member = produce_one(&mut http, json!({"group": "g"})).await;
+    let later = produce_one(&mut http, json!({"delay": "1h"})).await;
+    let leased = fail_one(&mut http, "q", json!({"code": "broken", "message": "no"})).await;
+    assert_eq!(leased, plain);
+
+    let found = [
+        (json!({}), vec![&later, &member, &other, &mail, &plain]),
+        (json!({"order": "oldest"}), vec![&plain, &mail, &other, &member, &later]),
+        (json!({"states": ["failed"]}), vec![&plain]),
+        (json!({"states": ["held", "scheduled"]}), vec![&later, &member]),
+        (json!({"states": []}), vec![]),
+        (json!({"kinds": []}), vec![]),
+        (json!({"kinds": ["mail"]}), vec![&other, &mail]),
+        (json!({"kinds": ["mail", "default"], "states": ["waiting"]}), vec![&other, &mail]),
+        (json!({"group": "g"}), vec![&member]),
+        (json!({"group": "nowhere"}), vec![]),
+        (json!({"address": "here"}), vec![&other]),
+        (json!({"reference": "r"}), vec![&mail]),
+        (json!({"headers": {"a": "1"}}), vec![&other, &mail]),
+        (json!({"headers": {"a": "1", "b": "2"}}), vec![&mail]),
+        (json!({"headers": {"a": "1", "b": "3"}}), vec![]),
+        (json!({"headers": {"a": "1"}, "address": "here"}), vec![&other]),
+        (json!({"client_id": "c"}), vec![&plain]),
+        (json!({"client_id": "d"}), vec![]),
+        (json!({"error_code": "broken"}), vec![&plain]),
+        (json!({"cron": "nightly"}), vec![]),
+        (json!({"created_before": "2000-01-01T00:00:00Z"}), vec![]),
+        (json!({"changed_before": "2000-01-01T00:00:00Z"}), vec![]),
+        (json!({"created_after": "2000-01-01T00:00:00Z", "kinds": ["mail"]}), vec![&other, &mail]),
+    ];
+    for (filter, expected) in found {
+        assert_eq!(
+            ids(&mut http, filter.clone()).await,
+            expected.into_iter().cloned().collect::<Vec<_>>(),
+            "{filter}"
+        );
+    }
+    let cron = json!({"cron": "nightly", "queue": "q", "schedule": "@yearly", "item": {"utf8": "x"}});
+    http.ok("crons.create", cron).await;
+    let made = http.ok("crons.trigger", json!({"cron": "nightly"})).await["item"]["id"].clone();
+    assert_eq!(ids(&mut http, json!({"cron": "nightly"})).await, [made]);
+}
+
+#[tokio::test]
+async fn a_moment_is_in_what_begins_with_it_and_not_in_what_ends_with_it() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let id = produce_one(&mut http, json!({})).await;
+    let at = http.item(&id).await["created_at"].clone();
+    for (from, until) in [("created_after", "created_before"), ("changed_after", "changed_before")] {
+        assert_eq!(ids(&mut http, json!({from: at})).await, std::slice::from_ref(&id));
+        assert!(ids(&mut http, json!({until: at})).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn payloads_and_results_are_shown_only_if_asked_for_and_errors_always() {
+    let (_server, mut http) = TestServer::with_queue(json!({"retain_payload": "all"})).await;
+    produce_one(&mut http, json!({"reference": "r", "headers": {"a": "1"}})).await;
+    let failed = fail_one(&mut http, "q", json!({"message": "no"})).await;
+    produce_one(&mut http, json!({})).await;
+    let leased = http.lease("q", 1).await.remove(0);
+    let done = json!({"id": leased["id"], "permit": leased["permit"], "result": {"json": {"a": 1}}});
+    http.ok("queue.complete", json!({"queue": "q", "items": [done]})).await;
+    let bare = find(&mut http, json!({})).await;
+    let (newest, oldest) = (&bare["items"][0], &bare["items"][1]);
+    assert_eq!((newest.get("result"), newest.get("utf8"), oldest.get("utf8")), (None, None, None));
+    assert_eq!(
+        (&oldest["id"], &oldest["error"]["message"], &oldest["reference"]),
+        (&failed, &json!("no"), &json!("r"))
+    );
+    assert_eq!(oldest["headers"], json!({"a": "1"}));
+    let whole = find(&mut http, json!({"payloads": true})).await;
+    assert_eq!(
+        (&whole["items"][0]["result"], &whole["items"][0]["utf8"]),
+        (&json!({"json": {"a": 1}}), &json!("x"))
+    );
+    let mut shown = http.item(&failed).await;
+    shown.as_object_mut().expect("an item").remove("attempt_log");
+    assert_eq!(whole["items"][1], shown);
+}
+
+#[tokio::test]
+async fn pages_lead_through_every_item_once_also_over_a_restart_and_a_rebalance() {
+    let (mut server, mut http) = TestServer::with_queue(json!({"partitions": 3})).await;
+    let mut made = Vec::new();
+    for _ in 0..10 {
+        made.extend(http.produce("q", json!(vec![json!({"utf8": "x"}); 7])).await);
+    }
+    let first = find(&mut http, json!({"limit": 20})).await;
+    http.produce("q", json!([{"utf8": "later"}])).await;
+    server.restart().await;
+    let mut http = server.connect().await;
+    http.ok("queue.rebalance", json!({"queue": "q", "partitions": 1})).await;
+    let rest = walk(&mut http, json!({"queue": "q", "limit": 13, "pivot": first["pivot"]})).await;
+    assert!(!rest.is_empty());
+    let first: Vec<Value> = list(&first["items"]).iter().map(|item| item["id"].clone()).collect();
+    let mut seen: Vec<String> = first.iter().chain(&rest).map(Value::to_string).collect();
+    seen.sort_unstable();
+    let mut made: Vec<String> = made.iter().map(Value::to_string).collect();
+    made.sort_unstable();
+    assert_eq!(seen, made);
+}
+
+#[tokio::test]
+async fn a_page_looks_at_no_more_than_ten_thousand_items_and_the_walk_goes_on() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let wanted = produce_one(&mut http, json!({"kind": "rare"})).await;
+    for _ in 0..11 {
+        http.produce("q", json!(vec![json!({"utf8": "x"}); 1000])).await;
+    }
+    let first = find(&mut http, json!({"kinds": ["rare"]})).await;
+    assert_eq!((&first["items"], &first["scanned"]), (&json!([]), &json!(10_000)));
+    let second = find(&mut http, json!({"kinds": ["rare"], "pivot": first["pivot"]})).await;
+    assert_eq!((&second["items"][0]["id"], &second["scanned"]), (&wanted, &json!(1001)));
+    assert_eq!(second.get("pivot"), None);
+}
+
+#[tokio::test]
+async fn a_page_ends_before_its_bodies_come_to_more_than_16_mib() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let payload = "x".repeat(900_000);
+    for _ in 0..20 {
+        http.produce("q", json!([{"utf8": payload}])).await;
+    }
+    let page = find(&mut http, json!({"payloads": true})).await;
+    assert_eq!((list(&page["items"]).len(), page["pivot"].is_string()), (18, true));
+    let rest = find(&mut http, json!({"payloads": true, "pivot": page["pivot"]})).await;
+    assert_eq!((list(&rest["items"]).len(), rest.get("pivot")), (2, None));
+    assert_eq!(list(&find(&mut http, json!({})).await["items"]).len(), 20);
+}
+
+#[tokio::test]
+async fn a_pivot_is_refused_for_another_queue_filter_or_order() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    http.ok("queues.create", json!({"queue": "p"})).await;
+    http.produce("q", json!(vec![json!({"utf8": "x"}); 3])).await;
+    let request = json!({"queue": "q", "kinds": ["default", "mail"], "limit": 1});
+    let pivot = http.ok("items.find", request.clone()).await["pivot"].clone();
+    let again = with(request, json!({"pivot": pivot}));
+    let same = [
+        json!({"limit": 1000}),
+        json!({"payloads": true}),
+        json!({"kinds": ["mail", "default"]}),
+        json!({"order": "newest"}),
+    ];
+    for same in same {
+        http.ok("items.find", with(again.clone(), same)).await;
+    }
+    let others = [
+        json!({"queue": "p"}),
+        json!({"kinds": ["default"]}),
+        json!({"order": "oldest"}),
+        json!({"states": ["waiting"]}),
+        json!({"pivot": "garbage"}),
+        json!({"pivot": "1"}),
+        json!({"pivot": ""}),
+        json!({"pivot": &pivot.as_str().expect("a text")[..20]}),
+    ];
+    for other in others {
+        let (status, code, message) = http.refused("items.find", &with(again.clone(), other.clone())).await;
+        assert_eq!((status, code.as_str()), (400, "invalid_argument"), "{other}");
+        assert!(message.contains("`pivot`"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_values_are_refused_by_name() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let wrong = [
+        (json!({"states": ["done"]}), "`states`"),
+        (json!({"states": ["waiting", "moving"]}), "`expired`"),
+        (json!({"kinds": [""]}), "`kinds`"),
+        (json!({"group": "a b"}), "`group`"),
+        (json!({"address": ""}), "`address`"),
+        (json!({"reference": ""}), "`reference`"),
+        (json!({"reference": "x".repeat(513)}), "`reference`"),
+        (json!({"headers": {"a": "x".repeat(5000)}}), "`headers`"),
+        (json!({"client_id": ""}), "`client_id`"),
+        (json!({"error_code": "x".repeat(129)}), "`error_code`"),
+        (json!({"cron": ""}), "`cron`"),
+        (json!({"order": "random"}), "`order`"),
+        (json!({"limit": 0}), "`limit`"),
+        (json!({"limit": 1001}), "`limit`"),
+        (json!({"queue": ""}), "`queue`"),
+        (json!({"created_after": "yesterday"}), "created_after"),
+    ];
+    for (filter, named) in wrong {
+        let request = with(json!({"queue": "q"}), filter);
+        let (status, code, message) = http.refused("items.find", &request).await;
+        assert_eq!((status, code.as_str()), (400, "invalid_argument"), "{request}: {message}");
+        assert!(message.contains(named), "{request}: {message}");
+    }
+    let (status, code, _) = http.refused("items.find", &json!({"queue": "nowhere"})).await;
+    assert_eq!((status, code.as_str()), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn all_queues_are_searched_for_items_that_somebody_may_have_to_see_to() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
+    let mut failed = Vec::new();
+    for queue in ["a", "b", "c"] {
+        http.ok("queues.create", json!({"queue": queue})).await;
+    }
+    for queue in ["a", "b", "q", "a"] {
+        http.produce(queue, json!([{"utf8": "x"}, {"utf8": "y"}])).await;
+        failed.push(fail_one(&mut http, queue, json!({"message": "no"})).await);
+        http.lease(queue, 1).await;
+    }
+    failed.reverse();
+    let found =
+        |page: Value| -> Vec<Value> { list(&page["items"]).iter().map(|item| item["id"].clone()).collect() };
+    let page = http.ok("items.find", json!({"states": ["failed", "suspended"]})).await;
+    assert_eq!(page.get("pivot"), None);
+    assert_eq!(found(page), failed);
+    let page = http.ok("items.find", json!({"states": ["failed"], "limit": 2})).await;
+    assert_eq!(page.get("pivot"), None);
+    assert_eq!(found(page), failed[..2]);
+    let none = http.ok("items.find", json!({"states": ["expired"], "payloads": true})).await;
+    assert_eq!(none, json!({"items": [], "scanned": 0}));
+
+    let others = ALL_STATES.iter().filter(|state| !["suspended", "failed", "expired"].contains(state));
+    for state in others {
+        let (status, _, message) = http.refused("items.find", &json!({"states": ["failed", state]})).await;
+        assert!(status == 400 && message.contains("`states`"), "{message}");
+    }
+    let wrong = [
+        (json!({}), "`states`"),
+        (json!({"states": ["failed"], "pivot": "1"}), "`pivot`"),
+        (json!({"states": ["failed"], "order": "oldest"}), "`order`"),
+    ];
+    for (request, named) in wrong {
+        let (status, _, message) = http.refused("items.find", &request).await;
+        assert!(status == 400 && message.contains(named), "{request}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn the_most_frequent_error_codes_come_first_with_the_latest_item_of_each() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
+    assert_eq!(http.ok("items.errors", json!({"queue": "q"})).await, json!({"errors": []}));
+    let mut last = Vec::new();
+    for (code, message) in [("a", "1"), ("b", "2"), ("b", "3"), ("a", "4"), ("b", "5")] {
+        http.produce("q", json!([{"utf8": "x"}])).await;
+        last.push(fail_one(&mut http, "q", json!({"code": code, "message": message})).await);
+    }
+    http.produce("q", json!([{"utf8": "x"}])).await;
+    last.push(fail_one(&mut http, "q", json!({"message": "no code"})).await);
+    let errors = list(&http.ok("items.errors", json!({"queue": "q"})).await["errors"]);
+    let told: Vec<_> = errors
+        .iter()
+        .map(|error| {
+            (error["code"].as_str(), error["count"].as_u64(), error["message"].as_str(), &error["id"])
+        })
+        .collect();
+    let expected = [
+        (Some("b"), Some(3), Some("5"), &last[4]),
+        (Some("a"), Some(2), Some("4"), &last[3]),
+        (Some("none"), Some(1), Some("no code"), &last[5]),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(errors[0]["latest_at"], http.item(&last[4]).await["finished_at"]);
+    let (status, code, _) = http.refused("items.errors", &json!({"queue": "nowhere"})).await;
+    assert_eq!((status, code.as_str()), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn items_are_found_in_protobuf() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    http.produce("q", json!([{"utf8": "a"}, {"utf8": "b"}])).await;
+    let request = FindItemsRequest {
+        queue: Some("q".into()),
+        states: Some(States { states: vec!["waiting".into()] }),
+        payloads: true,
+        limit: Some(1),
+        ..FindItemsRequest::default()
+    };
+    let page = http.call(PROTOBUF, &request).await.expect("found");
+    assert_eq!((page.items[0].utf8.as_deref(), page.scanned), (Some("b"), 1));
+    let request = FindItemsRequest { pivot: page.pivot, ..request };
+    let rest = http.call(PROTOBUF, &request).await.expect("found");
+    assert_eq!((rest.items[0].utf8.as_deref(), rest.pivot), (Some("a"), None));
+    let none = FindItemsRequest { states: Some(States::default()), pivot: None, ..request };
+    assert!(http.call(PROTOBUF, &none).await.expect("found").items.is_empty());
+}
