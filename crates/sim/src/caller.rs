@@ -1,5 +1,6 @@
 //! Makes calls to the engine, and has each one recorded.
 
+mod afterwards;
 mod crons;
 mod groups;
 mod streams;
@@ -28,7 +29,8 @@ use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedIt
 
 use crate::executor::{Handle, Sleep};
 use crate::history::{
-    Given, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue, Verdict, Why,
+    Given, LoggedAttempt, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue,
+    Verdict, Why,
 };
 use crate::plan::queue_name;
 use crate::recorder::Recorder;
@@ -140,7 +142,11 @@ impl Caller {
     }
 
     pub async fn get(&self, id: ItemId) -> Option<ShownItem> {
-        let call = async { Ok(ShownItem::from(&self.engine.get(id).await?)) };
+        let call = async {
+            let (view, attempts) = self.engine.get_with_attempts(id).await?;
+            let attempt_log = Some(attempts.iter().map(LoggedAttempt::from).collect());
+            Ok(ShownItem { attempt_log, ..ShownItem::from(&view) })
+        };
         self.call(Op::Get(id), call, |view| Outcome::Shown(Box::new(view.clone()))).await
     }
 

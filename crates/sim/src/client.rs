@@ -1,5 +1,6 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
+mod afterwards;
 mod crons;
 mod diverts;
 mod groups;
@@ -155,6 +156,9 @@ impl Client {
         }
         if habits.crons > 0 && self.rng.percent(habits.crons) {
             return self.cron_call().await;
+        }
+        if habits.afterthoughts > 0 && self.rng.percent(habits.afterthoughts) {
+            return self.afterthought().await;
         }
         if habits.turns > 0 && self.rng.percent(habits.turns) {
             return self.turn().await;

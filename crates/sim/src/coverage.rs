@@ -1,5 +1,6 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
+mod afterwards;
 mod crons;
 mod groups;
 mod store_events;
@@ -18,7 +19,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 45] = [
+pub const COMMANDS: [&str; 48] = [
     "produce",
     "produce once",
     "lease",
@@ -31,6 +32,9 @@ pub const COMMANDS: [&str; 45] = [
     "next",
     "resume",
     "cancel",
+    "update item",
+    "rerun",
+    "latest of a chain",
     "get",
     "wait",
     "emit",
@@ -66,7 +70,7 @@ pub const COMMANDS: [&str; 45] = [
     "list crons",
 ];
 
-pub const CHANGES: [&str; 79] = [
+pub const CHANGES: [&str; 102] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -142,6 +146,29 @@ pub const CHANGES: [&str; 79] = [
     "cron's item moved",
     "cron's name used again",
     "cron deleted with its queue",
+    "waiting or held → updated",
+    "scheduled → updated",
+    "suspended → updated",
+    "scheduled → waiting (update)",
+    "waiting → scheduled (update)",
+    "live → expired (update)",
+    "updated → leased as updated",
+    "not changeable, update refused",
+    "completed → rerun",
+    "failed → rerun",
+    "cancelled → rerun",
+    "expired → rerun",
+    "rerun → final → rerun",
+    "rerun with its address",
+    "rerun in another partition",
+    "rerun seen though nobody was told",
+    "rerun refused, goes on as another",
+    "rerun refused, no payload kept",
+    "rerun refused, address taken",
+    "final, with its payload",
+    "attempts logged before a move",
+    "chain followed to another",
+    "letter redriven, tells where",
     "kind stopped → leased again",
     "answered beside a stalled store",
     "closed while a store was stalled",
@@ -190,6 +217,8 @@ impl Coverage {
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
             facts.items.iter().for_each(|item| coverage.add_suspends(item));
             facts.items.iter().for_each(|item| coverage.add_streams(item));
+            facts.items.iter().for_each(|item| coverage.add_changes(item));
+            facts.items.iter().for_each(|item| coverage.add_chain(&facts, item));
             coverage.add_groups(&facts);
             coverage.add_crons(&facts);
             coverage.add_kinds(&facts);
@@ -264,7 +293,8 @@ impl Coverage {
             MoveReason::Dead => "failed → moved (dead)",
             MoveReason::Expired => "expired → moved",
             MoveReason::Redrive => "dead → redriven",
-            MoveReason::Rerun => "final → rerun",
+            // Counted by how the item had ended.
+            MoveReason::Rerun => return,
             MoveReason::GroupEnd => "group done → its end item moved",
             MoveReason::GroupAbort => "group aborted → its abort item moved",
         });
@@ -366,6 +396,9 @@ fn command(op: &Op) -> &'static str {
         Op::Suspend { .. } => "suspend",
         Op::Resume { .. } => "resume",
         Op::Cancel(_) => "cancel",
+        Op::Change(_) => "update item",
+        Op::Rerun { .. } => "rerun",
+        Op::Latest(_) => "latest of a chain",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",
         Op::Emit { .. } => "emit",

@@ -7,7 +7,7 @@ mod stores;
 use std::sync::Arc;
 
 use windlass_core::row::QueueName;
-use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use windlass_core::settings::{Keep, Requeue, RetainPayload, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
 
 use crate::fault::Rates;
@@ -137,6 +137,8 @@ pub struct Habits {
     pub crons: u32,
     /// Calls that settle and lease at once.
     pub turns: u32,
+    /// Calls that change items, run them again or ask where they went on.
+    pub afterthoughts: u32,
     /// Calls of the first client that have items end badly while the queue they go to is deleted.
     pub diverts: u32,
     pub think_micros: u64,
@@ -190,6 +192,7 @@ impl Plan {
             .with_stall(rng)
             .with_idle_queues(rng)
             .with_turns(rng)
+            .with_afterthoughts(rng)
     }
 
     /// Drawn last, so that runs with one store are as they would be without this.
@@ -293,7 +296,8 @@ impl Plan {
 
     /// As somebody might set them now.
     pub fn draw_settings(&self, rng: &mut Rng, queue: QueueIndex) -> Settings {
-        draw_settings(rng, self.keeps_everything, self.dead, queue, self.queues.len())
+        let settings = draw_settings(rng, self.keeps_everything, self.dead, queue, self.queues.len());
+        if self.habits.afterthoughts > 0 { with_keeping(rng, settings) } else { settings }
     }
 
     /// Whether items move because they ended badly and for no other reason: those find another queue where theirs is gone.
@@ -397,6 +401,18 @@ fn draw_settings(
     settings
 }
 
+/// What a queue keeps of its final items.
+fn with_keeping(rng: &mut Rng, settings: Settings) -> Settings {
+    let retain_payload = *rng.pick(&[
+        RetainPayload::Failed,
+        RetainPayload::Failed,
+        RetainPayload::All,
+        RetainPayload::All,
+        RetainPayload::None,
+    ]);
+    Settings { retain_payload, keep: *rng.pick(&[Keep::Shown, Keep::All]), ..settings }
+}
+
 fn draw_retry(rng: &mut Rng) -> RetryPolicy {
     RetryPolicy {
         strategy: *rng.pick(&[RetryStrategy::Exponential, RetryStrategy::Fixed]),
@@ -457,6 +473,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         streams: 0,
         crons: 0,
         turns: 0,
+        afterthoughts: 0,
         diverts: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },

@@ -62,7 +62,8 @@ pub async fn read_out(
             wait_until_drained(caller, *queue).await?;
         }
     }
-    show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
+    show(caller, &seen.iter().copied().collect::<Vec<_>>()).await;
+    show_chains(caller, seen).await;
     for queue in queues {
         caller.groups(*queue).await;
     }
@@ -87,6 +88,19 @@ pub async fn show(caller: &Caller, items: &[ItemId]) -> Vec<ShownItem> {
         caller.follow(*id, 0, SECOND).await;
     }
     suspended
+}
+
+/// Has every item shown that another one leads to and nobody was told of.
+async fn show_chains(caller: &Caller, mut seen: BTreeSet<ItemId>) {
+    let mut ids: Vec<ItemId> = seen.iter().copied().collect();
+    while let Some(id) = ids.pop() {
+        let next = caller.recorder.moved_to(id).filter(|next| !seen.contains(next));
+        if let Some(next) = next {
+            seen.insert(next);
+            caller.get(next).await;
+            ids.push(next);
+        }
+    }
 }
 
 /// So that what is suspended in a queue comes out. Nobody has an answer any more.

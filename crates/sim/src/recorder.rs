@@ -13,8 +13,8 @@ use crate::cron::show_cron;
 use crate::fault::Fault;
 use crate::group::show_group;
 use crate::history::{
-    Call, Damage, Given, History, Losses, Made, Moment, Op, Outcome, Process, Stall, SuspendOp, Teller,
-    Verdict, Why,
+    Call, ChangeOp, Damage, Given, History, Losses, Made, Moment, Op, Outcome, Process, ShownItem, Stall,
+    SuspendOp, Teller, Verdict, Why,
 };
 use crate::trace::Trace;
 
@@ -261,6 +261,13 @@ impl Recorder {
         (std::mem::take(&mut book.history), std::mem::take(&mut book.trace))
     }
 
+    /// Where an item went on, as the last look at it told.
+    pub fn moved_to(&self, id: ItemId) -> Option<ItemId> {
+        let book = self.book();
+        let views = book.history.calls.iter().rev().filter_map(|call| call.outcome.shown());
+        views.filter(|view| view.id == id).find_map(|view| view.moved_to)
+    }
+
     /// Whether some call waits for its answer.
     pub fn open_calls(&self) -> Vec<usize> {
         let book = self.book();
@@ -337,6 +344,12 @@ fn show_op(op: &Op) -> String {
             format!("resume {}{input}", show_id(*id))
         }
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
+        Op::Change(op) => show_change(op),
+        Op::Rerun { id, delay } => {
+            let delay = delay.map(|delay| format!(" after {}", delay.0)).unwrap_or_default();
+            format!("rerun {}{delay}", show_id(*id))
+        }
+        Op::Latest(id) => format!("latest of {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
         Op::Emit { id, permit, events } => format!("emit {}@{} {events:?}", show_id(*id), permit.0),
@@ -387,6 +400,16 @@ pub(crate) fn show_made(made: &Made) -> String {
     format!(" [{} {}B {} p{}{due}{lives}{at}{of}]", made.serial, made.len, made.kind, made.priority)
 }
 
+fn show_change(op: &ChangeOp) -> String {
+    let ChangeOp { id, priority, enqueue_at, max_attempts, dead_timeout, edit } = op;
+    let priority = priority.map(|priority| format!(" p{priority}")).unwrap_or_default();
+    let due = enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
+    let attempts = max_attempts.map(|attempts| format!(" attempts {attempts}")).unwrap_or_default();
+    let lives = dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
+    let edit = edit.map(|edit| format!(" edit {edit}")).unwrap_or_default();
+    format!("change {}{priority}{due}{attempts}{lives}{edit}", show_id(*id))
+}
+
 fn show_kind(kind: Option<&str>) -> String {
     kind.map(|kind| format!(" kind {kind}")).unwrap_or_default()
 }
@@ -397,9 +420,12 @@ fn show_produced(items: &[(ItemId, Phase)]) -> String {
 
 fn show_settings(settings: &Settings) -> String {
     let Settings { lease_timeout, max_attempts, requeue, dead_timeout, dead_queue, .. } = settings;
+    let (payloads, keep) = (settings.retain_payload, settings.keep);
     let dead_queue = dead_queue.as_deref().unwrap_or("nowhere");
     let (timeout, lives) = (lease_timeout.0, dead_timeout.0);
-    format!(" timeout {timeout} attempts {max_attempts} {requeue:?} lives {lives} then {dead_queue}")
+    format!(
+        " timeout {timeout} attempts {max_attempts} {requeue:?} lives {lives} then {dead_queue} payloads {payloads:?} keeps {keep:?}"
+    )
 }
 
 fn show_outcome(outcome: &Outcome) -> String {
@@ -431,7 +457,10 @@ fn show_outcome(outcome: &Outcome) -> String {
         }
         Outcome::Resumed => "resumed".to_owned(),
         Outcome::Cancelled(phase) => format!("{phase:?}"),
-        Outcome::Shown(view) => view.text.clone(),
+        Outcome::Changed(view) => format!("changed {}", view.text),
+        Outcome::Rerun(id, phase) => format!("made {} {phase:?}", show_id(*id)),
+        Outcome::Latest(id) => show_id(*id),
+        Outcome::Shown(view) => show_view(view),
         Outcome::Subscribed { view, last_seq } => format!("{} with {last_seq} events", view.text),
         Outcome::Emitted(emitted) => format!("emitted {} to {}", emitted.first_seq, emitted.last_seq),
         Outcome::Followed(followed) => format!("{followed:?}"),
@@ -461,6 +490,13 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),
         Outcome::Unknown(why) => format!("unknown: {why:?}"),
     }
+}
+
+fn show_view(view: &ShownItem) -> String {
+    let moved_to = view.moved_to.map(|id| format!(" moved to {}", show_id(id))).unwrap_or_default();
+    let log = view.attempt_log.as_deref().unwrap_or_default();
+    let log: String = log.iter().map(|logged| format!(" {}:{}", logged.attempt, logged.end.name())).collect();
+    format!("{}{moved_to} log [{log}]", view.text)
 }
 
 fn show_verdict(verdict: &Verdict) -> String {

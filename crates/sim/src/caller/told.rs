@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::attempt::Attempt;
 use windlass_core::group::GroupView;
 use windlass_core::item::{self, ItemError, State};
 use windlass_core::row::Queue;
@@ -9,8 +10,8 @@ use windlass_core::verbs;
 use windlass_engine::{self as engine, CronInfo, Granted, ItemView, PartitionStats, QueueStats};
 
 use crate::history::{
-    Emitted, Extended, Given, Made, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron,
-    ShownGroup, ShownItem, ShownQueue, reason_of,
+    Emitted, Extended, Given, LoggedAttempt, Made, Origin, PartitionCounts, PartitionState, QueueCounts,
+    ShownCron, ShownGroup, ShownItem, ShownQueue, reason_of,
 };
 
 impl From<&Granted> for Given {
@@ -68,16 +69,30 @@ impl From<&ItemView> for ShownItem {
             reason,
             finished_at,
             dead_timeout: extras.and_then(|extras| extras.dead_timeout),
+            max_attempts: Some(view.max_attempts),
+            address: extras.and_then(|extras| extras.address.clone()),
             last_lease: extras
                 .and_then(|extras| extras.last_lease.as_ref())
                 .map(|last| (last.permit, last.end)),
             error: extras.and_then(|extras| extras.error.as_ref()).map(error_text),
             event_count: extras.map_or(0, |extras| extras.event_count),
             group: view.member.as_ref().map(|member| Arc::clone(&member.group)),
+            origin: extras
+                .and_then(|extras| extras.origin.as_deref())
+                .map(|origin| Box::new(Origin::from(origin))),
+            moved_to: extras.and_then(|extras| extras.moved_to.as_ref()).map(|moved_to| moved_to.id),
+            attempt_log: None,
             payload: view.payload.clone(),
             result: view.result.clone(),
             text: format!("{:?} attempts {} place {}", item.state, item.attempts, item.place),
         }
+    }
+}
+
+impl From<&Attempt> for LoggedAttempt {
+    fn from(attempt: &Attempt) -> Self {
+        let Attempt { attempt, leased_at, ended_at, end, .. } = *attempt;
+        Self { attempt, leased_at, ended_at, end }
     }
 }
 

@@ -8,8 +8,7 @@ use super::facts::{Facts, ItemFacts, Verb, violation};
 use crate::history::{Moment, Outcome, QueueIndex, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
-    let addressed: Vec<&ItemFacts<'_>> =
-        facts.items.iter().filter(|item| item.made.address.is_some()).collect();
+    let addressed: Vec<&ItemFacts<'_>> = facts.items.iter().filter(|item| is_addressed(item)).collect();
     for item in &addressed {
         if matches!(item.produce.outcome, Outcome::Produced(_)) {
             nobody_else_held_it(&addressed, item)?;
@@ -22,6 +21,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// What was rerun has the address of what it was before, but was made at another time than `produce`.
+fn is_addressed(item: &ItemFacts<'_>) -> bool {
+    item.made.address.is_some() && !item.is_rerun()
 }
 
 fn key<'i>(item: &'i ItemFacts<'_>) -> (QueueIndex, Option<&'i Arc<str>>) {

@@ -121,6 +121,9 @@ impl Asked<'_> {
             | Outcome::Judged(_)
             | Outcome::Resumed
             | Outcome::Cancelled(_)
+            | Outcome::Changed(_)
+            | Outcome::Rerun(..)
+            | Outcome::Latest(_)
             | Outcome::Shown(_)
             | Outcome::Emitted(_)
             | Outcome::Subscribed { .. }

@@ -109,6 +109,9 @@ fn tells(call: &Call) -> bool {
         | Outcome::Judged(_)
         | Outcome::Resumed
         | Outcome::Cancelled(_)
+        | Outcome::Changed(_)
+        | Outcome::Rerun(..)
+        | Outcome::Latest(_)
         | Outcome::Emitted(_)
         | Outcome::Followed(_)
         | Outcome::Closed(_)

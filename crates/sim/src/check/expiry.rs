@@ -45,11 +45,12 @@ fn ended_well(item: &ItemFacts<'_>, view: &ShownItem) -> Result<(), Violation> {
 /// Its own timeout, or one that its queue had.
 fn may_live_so_long(facts: &Facts<'_>, item: &ItemFacts<'_>, timeout: Option<Span>) -> Result<(), Violation> {
     let timeout = timeout.unwrap_or_default();
-    let fits = match item.made.dead_timeout {
+    let mut changed = facts.changed_dead_timeouts(item);
+    let as_made = match item.made.dead_timeout {
         Some(own) => own == timeout,
         None => facts.settings(item.queue).any(|settings| settings.dead_timeout == timeout),
     };
-    if fits {
+    if as_made || item.is_guessed || changed.any(|changed| changed == timeout) {
         return Ok(());
     }
     Err(violation("expired", format!("item {} may live {timeout:?}, as nobody said", item.made.serial)))

@@ -1,12 +1,13 @@
 //! A lease gives what was produced and asked for: the very body, kind and priority, and not too many.
 
 use super::facts::{Facts, ItemFacts, violation};
+use super::payload;
 use crate::history::{Op, Outcome, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     check_given(facts)?;
     let lossless = facts.history.is_lossless();
-    facts.items.iter().try_for_each(|item| check_item(item, lossless))
+    facts.items.iter().try_for_each(|item| check_item(facts, item, lossless))
 }
 
 /// What is leased or shown is what was produced, and a lease gives what it was asked for.
@@ -28,26 +29,29 @@ pub(super) fn check_given(facts: &Facts<'_>) -> Result<(), Violation> {
             return Err(violation("filter", format!("{:?} is not what the lease asked for", given.id)));
         }
     }
-    facts.items.iter().try_for_each(is_as_made)
+    facts.items.iter().try_for_each(|item| is_as_made(facts, item))
 }
 
-fn is_as_made(item: &ItemFacts<'_>) -> Result<(), Violation> {
+/// Or as an update made it.
+fn is_as_made(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let made = &item.made;
     for given in item.grants.iter().map(|grant| grant.given) {
-        if given.body != made.body() || given.kind != made.kind || given.priority != made.priority {
+        let is_priority = facts.priorities(item).any(|priority| priority == given.priority);
+        if !facts.may_have_body(item, &given.body) || given.kind != made.kind || !is_priority {
             return Err(violation("body", format!("item {} was leased as something else", made.serial)));
         }
     }
     for (_, view) in item.shown() {
-        let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
-        if !body_fits || view.kind != made.kind || view.priority != made.priority {
+        let body_fits = view.payload.as_ref().is_none_or(|payload| facts.may_have_body(item, payload));
+        let is_priority = facts.priorities(item).any(|priority| priority == view.priority);
+        if !body_fits || view.kind != made.kind || !is_priority {
             return Err(violation("body", format!("item {} is shown as something else", made.serial)));
         }
     }
     Ok(())
 }
 
-fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
+fn check_item(facts: &Facts<'_>, item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
     let made = &item.made;
     let refused =
         matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
@@ -61,9 +65,9 @@ fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
     }
     for (_, view) in item.shown() {
         let phase = view.phase;
-        // The payload goes with the life. State and body are looked at one after the other, so it matters that
-        // nothing can be undone in between.
-        if lossless && phase.is_final() && view.payload.is_some() {
+        // State and body are looked at one after the other, so it matters that nothing can be undone in between.
+        if lossless && phase.is_final() && view.payload.is_some() && !payload::may_be_kept(facts, item, view)
+        {
             return Err(violation("body", format!("item {} is {phase:?} and has its payload", made.serial)));
         }
     }

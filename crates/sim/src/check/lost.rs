@@ -17,6 +17,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             Some("made by its group")
         } else if item.maker == Maker::Cron {
             Some("made by its cron")
+        } else if item.maker == Maker::Rerun {
+            Some("made by a rerun")
         } else if item.is_acknowledged() {
             Some("acknowledged")
         } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {

@@ -5,7 +5,10 @@
 //! call's effect is unknown, everything it may have done is allowed for.
 
 mod addresses;
+mod attempt_log;
 mod attempts;
+mod chains;
+mod changes;
 mod closes;
 mod counts;
 mod crons;
@@ -21,8 +24,10 @@ mod looks;
 mod lost;
 mod moves;
 mod order;
+mod payload;
 mod permits;
 mod repeats;
+mod reruns;
 mod rules;
 mod service;
 mod stalls;
@@ -64,7 +69,12 @@ const ALWAYS: [Rule; 14] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 22] = [
+const LOSSLESS: [Rule; 27] = [
+    payload::check,
+    changes::check,
+    reruns::check,
+    chains::check,
+    attempt_log::check,
     permits::check,
     addresses::check,
     ends::check,

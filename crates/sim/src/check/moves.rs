@@ -37,8 +37,9 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
-        // Nobody plays reruns.
-        MoveReason::Rerun => false,
+        MoveReason::Rerun => {
+            source == item.queue && facts.history.calls.iter().any(|call| reruns(call, origin))
+        }
         MoveReason::GroupEnd => is_sent_by_group(item, origin, source, Word::End),
         MoveReason::GroupAbort => is_sent_by_group(item, origin, source, Word::Abort),
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {
@@ -76,10 +77,17 @@ fn redrives(redrive: &Call, item: &ItemFacts<'_>) -> bool {
     to.is_none_or(|to| to == item.queue) && kind.as_ref().is_none_or(|kind| *kind == item.made.kind)
 }
 
+/// Whether a rerun may have made an item of such an origin.
+fn reruns(call: &Call, origin: &Origin) -> bool {
+    call.outcome.is_possible() && call.op.rerun_of().is_some_and(|id| origin.id.is_none_or(|of| of == id))
+}
+
 fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
     for (_, view) in before.shown() {
         let same = origin.attempts == Some(view.attempts) && origin.error == view.error;
+        let is_rerun = origin.reason == MoveReason::Rerun && same;
         let fits = match view.phase {
+            phase if phase.is_final() && is_rerun => true,
             Phase::Failed => matches!(origin.reason, MoveReason::Attempts | MoveReason::Dead) && same,
             Phase::Expired => origin.reason == MoveReason::Expired && same,
             // Whoever waited for it is told that it was taken away.

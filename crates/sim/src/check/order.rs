@@ -97,6 +97,8 @@ fn in_batch_order(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
     let in_place = |id| {
         let item = &facts.items[facts.by_id[&id]];
         item.made.enqueue_at.is_none()
+            && !item.is_rerun()
+            && !facts.may_have_changed(item)
             && (stays_put || item.grants.iter().all(|grant| grant.given.attempts == 1))
     };
     let mut last = std::collections::BTreeMap::new();

@@ -60,6 +60,9 @@ fn concerns(op: &Op) -> Option<(QueueIndex, u64)> {
         Op::Lease { queue, wait, .. } => Some((*queue, wait.0)),
         Op::Resume { .. }
         | Op::Cancel(_)
+        | Op::Change(_)
+        | Op::Rerun { .. }
+        | Op::Latest(_)
         | Op::Get(_)
         | Op::Wait { .. }
         | Op::Emit { .. }

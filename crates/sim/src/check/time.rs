@@ -27,6 +27,9 @@ fn started_in_time(
     grant: &Granting<'_>,
     leased_at: Timestamp,
 ) -> Result<(), Violation> {
+    if facts.may_be_put_off(item) {
+        return Ok(());
+    }
     let mut due_at = item.made.enqueue_at;
     // A retry that was lost again never put anything off.
     let retries = item.verdicts.iter().filter(|_| facts.history.is_lossless());

@@ -19,10 +19,11 @@ use windlass_engine::store::StoreStats;
 
 pub use self::damage::{Damage, Loss, Losses, Teller, speaks_of_damage};
 pub use self::followed::{Followed, ShownState};
-pub use self::op::{Made, Op, RetryOp, SuspendOp, input_body, reason_of};
+pub use self::op::{ChangeOp, Made, Op, RetryOp, SuspendOp, edited_body, input_body, reason_of};
 pub use self::outcome::{Emitted, Extended, Outcome, Verdict, Why};
 pub use self::shown::{
-    Given, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron, ShownGroup, ShownItem, ShownQueue,
+    Given, LoggedAttempt, Origin, PartitionCounts, PartitionState, QueueCounts, ShownCron, ShownGroup,
+    ShownItem, ShownQueue,
 };
 use crate::fault::Fault;
 

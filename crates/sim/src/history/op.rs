@@ -39,6 +39,11 @@ impl Made {
         body.into()
     }
 
+    /// The body that an update gave the item, by the serial of that update.
+    pub fn edited_body(&self, edit: u64) -> Bytes {
+        edited_body(self.serial, edit)
+    }
+
     /// The serial of the item that a body was made for, if [`Made::body`] made it.
     pub fn serial_of(body: &[u8]) -> Option<u64> {
         let digits = body.split(|byte| *byte == b':').next()?;
@@ -95,6 +100,15 @@ pub enum Op {
         input: Option<u64>,
     },
     Cancel(ItemId),
+    /// Changes an item that nobody works on.
+    Change(ChangeOp),
+    Rerun {
+        id: ItemId,
+        delay: Option<Span>,
+    },
+    /// Asks for the latest item of the chain that begins with this one.
+    Latest(ItemId),
+    /// Also asks for the attempt log.
     Get(ItemId),
     Wait {
         id: ItemId,
@@ -184,6 +198,23 @@ pub struct SuspendOp {
     pub reason: Option<u64>,
 }
 
+/// What is to become of an item. A field that is unset stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeOp {
+    pub id: ItemId,
+    pub priority: Option<u8>,
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
+    /// A serial that no other update has: the item gets a payload that is made of it.
+    pub edit: Option<u64>,
+}
+
+/// The payload that an update gives an item: it tells the item, as each of its payloads does, and the update.
+pub fn edited_body(serial: u64, edit: u64) -> Bytes {
+    Bytes::from(format!("{serial}:edit {edit}"))
+}
+
 /// The serial that a reason was made of, or 0 if it was made otherwise.
 pub fn reason_of(text: &str) -> u64 {
     text.parse().unwrap_or_default()
@@ -217,6 +248,16 @@ impl Op {
         }
         let op = self.group()?;
         if let GroupAsk::Create { items, .. } = &op.ask { Some((op.queue, items)) } else { None }
+    }
+
+    /// An update of an item.
+    pub fn change(&self) -> Option<&ChangeOp> {
+        if let Self::Change(op) = self { Some(op) } else { None }
+    }
+
+    /// The item that the call is to run again.
+    pub fn rerun_of(&self) -> Option<ItemId> {
+        if let Self::Rerun { id, .. } = self { Some(*id) } else { None }
     }
 
     pub fn group(&self) -> Option<&GroupOp> {

@@ -21,6 +21,11 @@ pub enum Outcome {
     Judged(Vec<Verdict>),
     Resumed,
     Cancelled(Phase),
+    /// The item as an update left it.
+    Changed(Box<ShownItem>),
+    /// The item that a rerun made.
+    Rerun(ItemId, Phase),
+    Latest(ItemId),
     Shown(Box<ShownItem>),
     Emitted(Emitted),
     /// The item, and the number of its last event.
@@ -146,6 +151,11 @@ impl Outcome {
         if let Self::Shown(view) | Self::Subscribed { view, .. } = self { Some(view) } else { None }
     }
 
+    /// The item that a rerun made.
+    pub fn rerun(&self) -> Option<ItemId> {
+        if let Self::Rerun(id, _) = self { Some(*id) } else { None }
+    }
+
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Open | Self::Unknown(_))
     }
@@ -162,6 +172,9 @@ impl Outcome {
             | Self::Granted { .. }
             | Self::Resumed
             | Self::Cancelled(_)
+            | Self::Changed(_)
+            | Self::Rerun(..)
+            | Self::Latest(_)
             | Self::Shown(_)
             | Self::Subscribed { .. }
             | Self::Followed(_)

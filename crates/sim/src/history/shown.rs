@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::attempt::AttemptEnd;
 use windlass_core::group::{Ended, GroupState};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{LeaseEnd, MoveReason, Phase};
@@ -67,6 +68,9 @@ pub struct ShownItem {
     /// When a final item ended.
     pub finished_at: Option<Timestamp>,
     pub dead_timeout: Option<Span>,
+    /// The item's own limit, else its queue's. 0: no limit. Unset: not told.
+    pub max_attempts: Option<u32>,
+    pub address: Option<Arc<str>>,
     pub last_lease: Option<(Permit, LeaseEnd)>,
     /// The last error: code and message in one text.
     pub error: Option<Arc<str>>,
@@ -74,11 +78,26 @@ pub struct ShownItem {
     pub event_count: u64,
     /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
-    /// Unset once the item is final.
+    /// Where the item came from, if it was moved, redriven or rerun.
+    pub origin: Option<Box<Origin>>,
+    /// The item that a final item goes on as.
+    pub moved_to: Option<ItemId>,
+    /// The newest attempts that did not complete. Unset: not told.
+    pub attempt_log: Option<Vec<LoggedAttempt>>,
+    /// Unset once the item is final, unless its queue keeps the payload.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
     /// The item's state in the trace.
     pub text: String,
+}
+
+/// An attempt that did not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedAttempt {
+    pub attempt: u32,
+    pub leased_at: Timestamp,
+    pub ended_at: Timestamp,
+    pub end: AttemptEnd,
 }
 
 /// A queue as a create, an update or a rebalance showed it.
@@ -184,10 +203,15 @@ impl ShownItem {
             reason: None,
             finished_at: None,
             dead_timeout: None,
+            max_attempts: None,
+            address: None,
             last_lease: None,
             error: None,
             event_count: 0,
             group: None,
+            origin: None,
+            moved_to: None,
+            attempt_log: None,
             payload: None,
             result: None,
             text: String::new(),

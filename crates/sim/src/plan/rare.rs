@@ -1,6 +1,6 @@
 //! Situations that only some seeds bring about. They are drawn last, and may set aside what would hide them.
 
-use super::{ClockPlan, DeadPlan, End, LastStep, Plan, StoresPlan, Sync, draw_settings};
+use super::{ClockPlan, DeadPlan, End, LastStep, Plan, StoresPlan, Sync, draw_settings, with_keeping};
 use crate::fault::Rates;
 use crate::rng::Rng;
 
@@ -94,6 +94,22 @@ impl Plan {
         for phase in &mut self.phases {
             let early = End::CloseEarly { micros: after_micros + rng.between(5, 40) * 1_000_000 };
             phase.end = *rng.pick(&[early, early, early, End::Close, phase.end]);
+        }
+        self
+    }
+
+    /// Items are changed and run again; often while their queue gets other partitions, so that they go on elsewhere.
+    pub(super) fn with_afterthoughts(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0 && self.habits.diverts == 0;
+        if !fits || !rng.percent(45) {
+            return self;
+        }
+        self.habits.afterthoughts = rng.between(5, 40) as u32;
+        for queue in &mut self.queues {
+            queue.settings = with_keeping(rng, queue.settings.clone());
+        }
+        if self.durability != Sync::Never && self.stall.is_none() && rng.percent(30) {
+            self.habits.rebalances = rng.between(3, 10) as u32;
         }
         self
     }

@@ -72,6 +72,9 @@ caught! {
     a_forgotten_end_of_a_group_is_caught: ForgetEnd,
     an_event_numbered_again_is_caught: RepeatEvent,
     a_time_that_runs_again_after_a_move_is_caught: CronTimeAgain,
+    an_item_rerun_twice_is_caught: RerunTwice,
+    a_lost_payload_of_a_kept_item_is_caught: PayloadLostWithItemKept,
+    a_chain_that_leads_nowhere_is_caught: MovedToNowhere,
     a_lock_held_while_partitions_are_told_is_caught: LockWhileTold,
     a_move_assigned_for_ever_is_caught: AssignedForEver,
 }

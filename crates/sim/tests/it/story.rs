@@ -75,7 +75,7 @@ pub(crate) fn shown(serial: u64, phase: Phase, attempts: u32) -> ShownItem {
         finished_at: phase.is_final().then_some(Timestamp(0)),
         // An item that failed always has one.
         error: (phase == Phase::Failed).then(|| "it did not work".into()),
-        payload: (!phase.is_final()).then(|| made(serial).body()),
+        payload: (phase != Phase::Completed).then(|| made(serial).body()),
         ..ShownItem::of(id(serial), phase)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::MoveReason;
 
 use super::super::groups;
 use super::leases::{by_beginning, keeps_something_back};
@@ -45,14 +46,32 @@ impl<'a> Facts<'a> {
         let redrives = history.calls.iter().filter(|call| may_have_redriven(call)).collect();
         let calm = by_beginning(calm);
         let (items, groups, by_id) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut facts = Self { history, items, groups, by_id, leases, haunted, calm, sweeps, redrives };
+        let (changes, stray_changes) = (BTreeMap::new(), Vec::new());
+        let mut facts = Self {
+            history,
+            items,
+            groups,
+            by_id,
+            leases,
+            haunted,
+            calm,
+            sweeps,
+            redrives,
+            changes,
+            stray_changes,
+        };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
         }
-        for call in &history.calls {
+        // An item that is rerun was told of before.
+        let mut by_end: Vec<&Call> = history.calls.iter().collect();
+        by_end.sort_by_key(|call| call.end);
+        for call in by_end {
             facts.add_granted(call, &by_serial)?;
+            facts.add_rerun(call);
         }
+        facts.add_changes();
         for call in &history.calls {
             facts.add_told(call);
         }
@@ -137,17 +156,41 @@ impl<'a> Facts<'a> {
         let serial = sent.made.serial;
         if let Some(&index) = self.by_id.get(&id) {
             let known = &self.items[index];
-            if known.made.serial != serial || known.origin != origin {
+            let is_seen_first = known.maker == Maker::Rerun;
+            if known.made.serial != serial || !is_seen_first && known.origin != origin {
                 let text = format!("{id:?} is item {serial} from {origin:?}, and was item {known:?}");
                 return Err(violation("unique", text));
+            }
+            if is_seen_first && origin.is_some() {
+                (self.items[index].origin, self.items[index].maker) = (origin, Maker::Call);
             }
             return Ok(index);
         }
         let maker = sent.maker(origin);
-        let made = if maker == Maker::Call { without_frills(sent.made) } else { sent.made.clone() };
+        let is_rerun = origin.is_some_and(|origin| origin.reason == MoveReason::Rerun);
+        let before = origin.and_then(|origin| origin.id).and_then(|id| self.by_id.get(&id));
+        let made = match before {
+            Some(before) if is_rerun => made_again(&self.items[*before].made),
+            Some(_) | None if maker == Maker::Call => without_frills(sent.made),
+            Some(_) | None => sent.made.clone(),
+        };
+        let is_guessed = is_rerun && before.is_none();
         let item = ItemFacts::new(made, queue, sent.call);
-        self.items.push(ItemFacts { origin, maker, ..item });
+        self.items.push(ItemFacts { origin, maker, is_guessed, ..item });
         Ok(self.items.len() - 1)
+    }
+
+    /// The item that a rerun made, if nobody saw it before.
+    fn add_rerun(&mut self, call: &'a Call) {
+        let (Some(before), Some(id)) = (call.op.rerun_of(), call.outcome.rerun()) else { return };
+        let Some(before) = self.by_id.get(&before).map(|index| &self.items[*index]) else { return };
+        let made = made_again(&before.made);
+        let item = ItemFacts::new(made, before.queue, before.produce);
+        let is_guessed = before.is_guessed;
+        if !self.by_id.contains_key(&id) {
+            self.by_id.insert(id, self.items.len());
+            self.items.push(ItemFacts { id: Some(id), maker: Maker::Rerun, is_guessed, ..item });
+        }
     }
 
     fn item_mut(&mut self, id: ItemId) -> Option<&mut ItemFacts<'a>> {
@@ -209,6 +252,21 @@ impl<'a> Facts<'a> {
                     item.cancels.push(call);
                 }
             }
+            Op::Change(op) => {
+                if let Some(item) = self.item_mut(op.id) {
+                    item.changes.push(call);
+                }
+            }
+            Op::Rerun { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.reruns.push(call);
+                }
+            }
+            Op::Latest(id) => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.latests.push(call);
+                }
+            }
             Op::Get(id) | Op::Wait { id, .. } | Op::Subscribe(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.gets.push(call);
@@ -239,6 +297,11 @@ impl<'a> Facts<'a> {
             item.verdicts.push(Judgement { call, permit, verb, verdict });
         }
     }
+}
+
+/// An item that is run again stands for itself, and is due at once.
+fn made_again(made: &Made) -> Made {
+    Made { enqueue_at: None, group: None, ..made.clone() }
 }
 
 /// An item that was moved has none of these in its new queue.

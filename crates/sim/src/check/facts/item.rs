@@ -1,7 +1,7 @@
 //! One item: what made it, and what was asked and told about it.
 
 use windlass_core::id::{ItemId, Permit};
-use windlass_core::item::Phase;
+use windlass_core::item::{MoveReason, Phase};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::history::{Call, Given, Made, Origin, Outcome, QueueIndex, RetryOp, ShownItem, Verdict};
@@ -16,6 +16,8 @@ pub struct ItemFacts<'a> {
     /// Set if the item was moved here.
     pub origin: Option<&'a Origin>,
     pub maker: Maker,
+    /// Nobody was told of the item that this one was before it was rerun: `made` may have other limits than it.
+    pub is_guessed: bool,
     /// For a member: the groups that it may be one of, by their places in [`super::Facts::groups`].
     pub groups: Vec<usize>,
     /// Unset if nobody was ever told the id.
@@ -26,6 +28,10 @@ pub struct ItemFacts<'a> {
     pub grants: Vec<Granting<'a>>,
     pub verdicts: Vec<Judgement<'a>>,
     pub cancels: Vec<&'a Call>,
+    pub reruns: Vec<&'a Call>,
+    /// Updates of the item itself.
+    pub changes: Vec<&'a Call>,
+    pub latests: Vec<&'a Call>,
     pub resumes: Vec<&'a Call>,
     /// Gets, waits and subscribes: each shows the item once.
     pub gets: Vec<&'a Call>,
@@ -42,6 +48,8 @@ pub enum Maker {
     Group,
     /// A cron, which makes any number of items: `produce` made or changed the cron.
     Cron,
+    /// A rerun of which nothing but its answer is known: nobody saw the item.
+    Rerun,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,12 +123,16 @@ impl<'a> ItemFacts<'a> {
             produce,
             origin: None,
             maker: Maker::Call,
+            is_guessed: false,
             groups: Vec::new(),
             id: None,
             first_phase: None,
             grants: Vec::new(),
             verdicts: Vec::new(),
             cancels: Vec::new(),
+            reruns: Vec::new(),
+            changes: Vec::new(),
+            latests: Vec::new(),
             resumes: Vec::new(),
             gets: Vec::new(),
             follows: Vec::new(),
@@ -137,6 +149,16 @@ impl<'a> ItemFacts<'a> {
     pub fn is_acknowledged(&self) -> bool {
         self.is_made_by_call()
             && matches!(self.produce.outcome, Outcome::Produced(_) | Outcome::GroupMade(..))
+    }
+
+    /// Whether the item was made by a rerun of another.
+    pub fn is_rerun(&self) -> bool {
+        self.maker == Maker::Rerun || self.origin.is_some_and(|origin| origin.reason == MoveReason::Rerun)
+    }
+
+    /// The item as each look found it after its end.
+    pub fn ended(&self) -> impl Iterator<Item = (&'a Call, &'a ShownItem)> {
+        self.shown().filter(|(_, view)| view.phase.is_final())
     }
 
     pub fn is_member(&self) -> bool {

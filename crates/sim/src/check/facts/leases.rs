@@ -17,7 +17,7 @@ impl<'a> Facts<'a> {
         let calm = calm.filter(|call| self.may_have_ended_before(item, call));
         haunted.chain(calm).filter(move |call| {
             let Op::Lease { queue, filter, .. } = &call.op else { return false };
-            let wants = filter.max_priority >= item.made.priority
+            let wants = self.priorities(item).any(|priority| filter.max_priority >= priority)
                 && filter.kinds.as_ref().is_none_or(|kinds| kinds.contains(&item.made.kind));
             let after = call.outcome.is_unknown() || call.end > item.produce.begin;
             *queue == item.queue && wants && after
@@ -78,7 +78,8 @@ impl<'a> Facts<'a> {
     /// Whether the item was waiting in its own place, seen by all, from one moment to the other: `from` to `to`,
     /// both orders of the history. `but` is the lease that asks.
     pub fn surely_waiting(&self, item: &ItemFacts<'a>, from: u64, to: u64, but: &Call) -> bool {
-        if !self.is_surely_open(item, from) || item.produce.end.order > from {
+        let is_as_made = !self.may_have_changed(item);
+        if !is_as_made || !self.is_surely_open(item, from) || item.produce.end.order > from {
             return false;
         }
         let given_back = |grant: &Granting<'_>| {

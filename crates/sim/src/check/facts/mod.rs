@@ -1,5 +1,6 @@
 //! The history, told item by item.
 
+mod changes;
 mod gather;
 mod item;
 mod leases;
@@ -32,6 +33,10 @@ pub struct Facts<'a> {
     sweeps: Vec<&'a Call>,
     /// Redrives that may have done something.
     redrives: Vec<&'a Call>,
+    /// Updates that may have changed something, by the serial of the item.
+    changes: BTreeMap<u64, Vec<&'a Call>>,
+    /// Those of items of which nobody was told.
+    stray_changes: Vec<&'a Call>,
 }
 
 pub(super) fn violation(rule: &'static str, text: String) -> Violation {

@@ -49,7 +49,8 @@ impl<'a> Facts<'a> {
             !here && call.op.last_words().any(|(_, word)| word.queue == queue)
         };
         let calls = &self.history.calls;
-        calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call) || from_elsewhere(call))
+        let makes_more = |call: &Call| matches!(call.op, Op::Redrive { .. } | Op::Rerun { .. });
+        calls.iter().any(|call| makes_more(call) || named(call) || from_elsewhere(call))
     }
 
     /// Whether the last process had the queue. An item that goes to a queue which is not there is still on its way.
@@ -78,10 +79,12 @@ impl<'a> Facts<'a> {
 
     /// Whether the item's time may run out.
     pub fn may_expire(&self, item: &ItemFacts<'_>) -> bool {
-        match item.made.dead_timeout {
+        let changed = self.changed_dead_timeouts(item).any(|timeout| timeout != Span::ZERO);
+        let as_made = match item.made.dead_timeout {
             Some(own) => own != Span::ZERO,
             None => self.settings(item.queue).any(|settings| settings.dead_timeout != Span::ZERO),
-        }
+        };
+        item.is_guessed || changed || as_made
     }
 
     pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
@@ -90,9 +93,10 @@ impl<'a> Facts<'a> {
 
     /// The limits that can have been in force for the item. 0 is none.
     pub fn attempt_limits(&self, item: &ItemFacts<'_>) -> Vec<u32> {
+        let changed = self.changed_limits(item).chain(item.is_guessed.then_some(0));
         match item.made.max_attempts {
-            Some(own) => vec![own],
-            None => self.settings(item.queue).map(|settings| settings.max_attempts).collect(),
+            Some(own) => changed.chain([own]).collect(),
+            None => changed.chain(self.settings(item.queue).map(|settings| settings.max_attempts)).collect(),
         }
     }
 }

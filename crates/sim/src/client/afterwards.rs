@@ -1,0 +1,117 @@
+//! What a client does with items after the fact: it changes them while they wait, runs them again once they ended, and asks
+//! where they went on.
+
+use bytes::Bytes;
+use windlass_core::id::ItemId;
+use windlass_core::time::Span;
+
+use super::{ADDRESSES, Client, Hold};
+use crate::caller::{Caller, Wish};
+use crate::history::{ChangeOp, Made, RetryOp};
+
+impl Client {
+    pub(super) async fn afterthought(&mut self) {
+        match self.rng.below(100) {
+            0..=29 => self.change().await,
+            30..=44 => {
+                if let Some(id) = self.any_item() {
+                    self.rerun(id).await;
+                }
+            }
+            45..=79 => self.run_again().await,
+            80..=89 => {
+                if let Some(id) = self.any_item() {
+                    self.caller.latest(id).await;
+                }
+            }
+            _ => self.get().await,
+        }
+    }
+
+    /// Whatever its state: some are refused.
+    async fn change(&mut self) {
+        let Some(id) = self.any_item() else { return };
+        let op = ChangeOp {
+            id,
+            priority: self.rng.percent(50).then(|| *self.rng.pick(&[0, 1, 7, 255])),
+            enqueue_at: self.rng.percent(20).then(|| self.moment(5_000)),
+            max_attempts: self.rng.percent(30).then(|| self.rng.between(1, 4) as u32),
+            dead_timeout: self.mortality(),
+            edit: self.rng.percent(50).then(|| self.memory.serial()),
+        };
+        self.caller.change(op).await;
+    }
+
+    async fn rerun(&mut self, id: ItemId) -> Option<ItemId> {
+        let delay = self.rng.percent(20).then(|| Span::from_millis(self.rng.skewed(1, 5_000)));
+        let again = self.caller.rerun(id, delay).await?;
+        self.memory.learn(&[again]);
+        Some(again)
+    }
+
+    /// Ends an item in one way or another, and has it run again, often by two clients at once, and often more than once.
+    async fn run_again(&mut self) {
+        let Some(hold) = self.some_work().await else { return };
+        self.end(hold).await;
+        let mut id = hold.id;
+        for _ in 0..self.rng.between(1, 3) {
+            if self.rng.percent(50) {
+                self.rerun_beside(id).await;
+            }
+            let Some(again) = self.rerun(id).await else { break };
+            if self.rng.percent(50) {
+                self.caller.get(id).await;
+            }
+            self.caller.cancel(again).await;
+            id = again;
+        }
+    }
+
+    /// What this client was given last, or an item that is produced and leased for this.
+    async fn some_work(&mut self) -> Option<Hold> {
+        if self.rng.percent(50) {
+            return self.latest_hold();
+        }
+        let queue = self.queue();
+        let address = self.rng.percent(50).then(|| self.rng.pick(&ADDRESSES).to_string().into());
+        let made = Made { enqueue_at: None, address, ..self.made() };
+        let ids = self.caller.produce(queue, vec![made]).await?;
+        self.memory.learn(&ids);
+        let wish = Wish { batch_size: 1, ..self.wish(queue) };
+        let granted = self.caller.lease(wish, true).await?;
+        self.remember(queue, granted, true);
+        self.latest_hold()
+    }
+
+    async fn end(&mut self, Hold { queue, id, permit }: Hold) {
+        match self.rng.below(100) {
+            0..=29 => {
+                let result = self.rng.percent(60).then(|| Bytes::from(format!("result of {}", id.number.0)));
+                self.caller.complete(queue, vec![(id, permit, result)]).await;
+            }
+            30..=69 => {
+                let dead = RetryOp { id, permit, retry_at: None, dead: true };
+                self.caller.retry(queue, vec![dead]).await;
+            }
+            _ => {
+                self.caller.release(queue, vec![(id, permit)]).await;
+                self.caller.cancel(id).await;
+            }
+        }
+    }
+
+    /// At the same time as this client does.
+    async fn rerun_beside(&mut self, id: ItemId) {
+        let caller = Caller { patience: None, ..self.caller.clone() };
+        let memory = self.memory.clone();
+        let rerun = async move {
+            if let Some(again) = caller.rerun(id, None).await {
+                memory.learn(&[again]);
+            }
+        };
+        self.caller.handle.spawn("rerunner", Box::pin(rerun));
+        if self.rng.percent(50) {
+            self.think().await;
+        }
+    }
+}
