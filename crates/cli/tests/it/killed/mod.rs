@@ -260,6 +260,9 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         | Outcome::Crons(_)
         | Outcome::CronDone
         | Outcome::Triggered(_)
-        | Outcome::TooLarge => "other",
+        | Outcome::TooLarge
+        | Outcome::Changed(_)
+        | Outcome::Rerun(..)
+        | Outcome::Latest(_) => "other",
     }
 }
