@@ -54,6 +54,16 @@ pub(crate) struct Outbox {
     carrier: Arc<Carrier>,
 }
 
+/// What all outboxes of a host share.
+pub(crate) struct Shared {
+    pub(crate) registry: Arc<RegistryHandle>,
+    pub(crate) running: Arc<Mutex<RunningQueues>>,
+    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) headers: HeaderReader,
+}
+
 /// What everybody needs who carries something from that partition to some queue.
 struct Carrier {
     source: Arc<Handle>,
@@ -79,16 +89,8 @@ enum Progress {
 }
 
 impl Outbox {
-    pub(crate) fn new(
-        source: Arc<Handle>,
-        queue: QueueName,
-        registry: Arc<RegistryHandle>,
-        running: Arc<Mutex<RunningQueues>>,
-        arrivals: Arc<Arrivals>,
-        env: Arc<dyn Env>,
-        store: Arc<dyn Store>,
-        headers: HeaderReader,
-    ) -> Self {
+    pub(crate) fn new(source: Arc<Handle>, queue: QueueName, shared: Shared) -> Self {
+        let Shared { registry, running, arrivals, env, store, headers } = shared;
         let (under_way, names_checked) = (watch::Sender::default(), Mutex::default());
         let from = Arc::clone(&source);
         let carrier =

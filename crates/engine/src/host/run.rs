@@ -17,7 +17,7 @@ use crate::history::History;
 use crate::lock::lock;
 use crate::machine::call::{Awaited, received};
 use crate::machine::supervisor::Supervisor;
-use crate::outbox::Outbox;
+use crate::outbox::{self, Outbox};
 use crate::partition::handle::{Handle, InCommon};
 use crate::partition::orders::Orders;
 use crate::queue::QueueHandle;
@@ -146,10 +146,15 @@ impl Host {
     }
 
     fn outbox(&self, source: &Arc<Handle>, queue: &QueueName) -> Outbox {
-        let (registry, running) = (Arc::clone(&self.registry), Arc::clone(&self.running));
-        let (env, store, arrivals) =
-            (Arc::clone(&self.env), Arc::clone(&self.store), Arc::clone(&self.arrivals));
-        Outbox::new(Arc::clone(source), queue.clone(), registry, running, arrivals, env, store, self.headers)
+        let shared = outbox::Shared {
+            registry: Arc::clone(&self.registry),
+            running: Arc::clone(&self.running),
+            arrivals: Arc::clone(&self.arrivals),
+            env: Arc::clone(&self.env),
+            store: Arc::clone(&self.store),
+            headers: self.headers,
+        };
+        Outbox::new(Arc::clone(source), queue.clone(), shared)
     }
 
     /// New settings, or other partitions: kept for whoever acquires a partition next, and told to those that serve now.

@@ -96,7 +96,7 @@ enum Order {
     Name,
     /// Most waiting items first
     Waiting,
-    /// Most items failed since the start of the server first
+    /// Most failed items that are kept first
     Failed,
     /// The oldest waiting item first
     Oldest,
