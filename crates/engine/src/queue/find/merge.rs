@@ -159,7 +159,9 @@ impl<'a> Merge<'a> {
         let looks_left = PAGE_LOOKS - self.looked;
         headless.truncate(looks_left);
         let looks_max = (looks_left / headless.len()).min(SLICE_LOOKS);
-        let room = self.search.limit - self.picked.len();
+        // Most of what is found may turn out not to match once it is verified.
+        let room =
+            if self.search.verify.is_some() { SLICE_LOOKS } else { self.search.limit - self.picked.len() };
         let ask = |at: usize| {
             let scan = &self.scans[at];
             (at, scan.ask(self.search, scan.wanted.min(room), looks_max))
