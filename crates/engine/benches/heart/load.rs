@@ -1,5 +1,6 @@
 //! An engine on a log in a temporary directory, and callers that keep it busy.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use windlass_core::verbs::{Completion, CreateQueue, Filter, LeaseItems, NewItem}
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
-use windlass_engine::{Engine, Granted};
+use windlass_engine::{Engine, EngineOptions, Granted};
 
 const PAYLOAD: &[u8] = &[b'x'; 100];
 
@@ -30,12 +31,16 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 impl Bed {
-    pub(crate) fn new(options: LogOptions) -> Self {
+    pub(crate) fn new(log: LogOptions) -> Self {
+        Self::with(log, EngineOptions::default(), Settings::default())
+    }
+
+    pub(crate) fn with(log: LogOptions, options: EngineOptions, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let runtime = runtime();
-        let engine = runtime.block_on(open(directory.path(), options));
+        let engine = runtime.block_on(open_with(directory.path(), log, options));
         let queue = QueueName { namespace: "default".into(), name: "bench".into() };
-        let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
+        let create = CreateQueue::new(queue.clone(), settings, 1);
         runtime.block_on(engine.create_queue(create)).expect("a queue");
         Self { runtime, engine, queue, directory }
     }
@@ -94,11 +99,15 @@ impl Bed {
     }
 }
 
-pub(crate) async fn open(directory: &std::path::Path, options: LogOptions) -> Engine {
+pub(crate) async fn open(directory: &Path, log: LogOptions) -> Engine {
+    open_with(directory, log, EngineOptions::default()).await
+}
+
+async fn open_with(directory: &Path, log: LogOptions, options: EngineOptions) -> Engine {
     let env = Arc::new(TokioEnv::new());
     let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
-    let store = LogStore::open(env.clone(), disk, options).await.expect("the log opens");
-    Engine::open(env, Arc::new(store)).await.expect("the engine opens")
+    let store = LogStore::open(env.clone(), disk, log).await.expect("the log opens");
+    Engine::open_with(env, Arc::new(store), options).await.expect("the engine opens")
 }
 
 pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {

@@ -13,6 +13,7 @@ mod backlog;
 mod bare;
 mod churn;
 mod cycles;
+mod find;
 mod load;
 mod memory;
 mod queues;
@@ -30,6 +31,10 @@ usage: cargo bench -p windlass-engine -- COMMAND
                          the same for leases of one item of a kind, each given back at once, in a backlog in which one
                          item is of the kind `rare` and all others are `default`
   memory [ITEMS]         bytes per waiting item, and how long a start with them takes
+  find [ITEMS]           ten matches among a million items, by an indexed header and by scans: calls, items looked at and
+                         time; the time of a produce with a walk beside it against that without; and a tenth as many
+                         failed items run again
+  failed [ITEMS]         bytes per item that failed, with and without its payload kept
   queues [QUEUES]        milliseconds to make a queue beside none and beside QUEUES, and how long a start with them takes
   outcomes [OUTCOMES] [ONE_IN]
                          bytes per retained outcome, where one item in ONE_IN leaves one, against the same after a start
@@ -56,6 +61,8 @@ fn main() {
             backlog::fixed_leases(kind, number(2, 0), number(3, 1000));
         }
         Some("memory") => memory::run(number(1, 1_000_000)),
+        Some("find") => find::run(number(1, 1_000_000)),
+        Some("failed") => memory::failed(number(1, 1_000_000)),
         Some("queues") => queues::run(number(1, 10_000)),
         Some("outcomes") => memory::outcomes(number(1, 1_000_000), number(2, 100)),
         Some("opened") => memory::opened(args.get(1).map_or(".", String::as_str)),

@@ -5,8 +5,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use bytes::Bytes;
-use windlass_core::verbs::Completion;
+use windlass_core::item::ItemError;
+use windlass_core::settings::{RetainPayload, Settings};
+use windlass_core::verbs::{Completion, RetryItem};
 use windlass_engine::store::log::LogOptions;
+use windlass_engine::{EngineOptions, Granted};
 
 use crate::load::{Bed, lease, new_items, open, runtime};
 
@@ -72,6 +75,50 @@ fn complete_some(bed: &Bed, items: u64, one_in: u64) {
             assert!(judged.results.iter().all(Result::is_ok), "a completion was refused");
         }
     });
+}
+
+/// What an item takes that failed, with and without its payload, and how much of that is left in a process that has only read
+/// it from the log.
+pub(crate) fn failed(items: u64) {
+    for retain_payload in [RetainPayload::Failed, RetainPayload::None] {
+        let settings = Settings { retain_payload, ..Settings::default() };
+        let bed = Bed::with(options(), EngineOptions::default(), settings);
+        complete_some(&bed, WARM_UP, u64::MAX);
+        let before = resident_bytes();
+        fail(&bed, items);
+        let grown = resident_bytes().saturating_sub(before);
+        let Bed { runtime: old, engine, queue, directory } = bed;
+        let retained = old.block_on(engine.stats(&queue)).expect("stats").retained;
+        assert_eq!(retained, items, "every item is kept");
+        old.block_on(engine.close());
+        let read = read_by_another_process(directory.path());
+        let each = |bytes: u64| bytes as f64 / items as f64;
+        let (kept, now, later) = (retain_payload, each(grown), each(read));
+        println!(
+            "memory per failed item, retain_payload {kept:?}: {now:.0} bytes, after a start {later:.0} bytes"
+        );
+    }
+}
+
+/// Produces items and has them fail, each with an error.
+pub(crate) fn fail(bed: &Bed, items: u64) {
+    for first in (0..items).step_by(BATCH) {
+        let batch = BATCH.min((items - first) as usize);
+        bed.runtime.block_on(async {
+            bed.engine.produce(&bed.queue, new_items(batch, 0)).await.expect("produced");
+            let leased = lease(&bed.engine, &bed.queue, batch).await;
+            let error = ItemError { code: Some("timeout".into()), message: "no answer".into() };
+            let dead = |item: &Granted| RetryItem {
+                held: item.held(),
+                retry_at: None,
+                delay: None,
+                dead: true,
+                error: Some(error.clone()),
+            };
+            let judged = bed.engine.retry(&bed.queue, leased.iter().map(dead).collect()).await;
+            assert!(judged.expect("judged").results.iter().all(Result::is_ok), "a retry was refused");
+        });
+    }
 }
 
 /// What the memory of a new process grows by as it opens the directory.
