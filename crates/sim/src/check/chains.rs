@@ -70,13 +70,12 @@ fn leads_back(
 /// Whether an item that nobody was told of can have ended without leaving anything.
 fn may_be_gone(facts: &Facts<'_>, id: ItemId) -> bool {
     let history = facts.history;
-    let may_end = |call: &&Call| match &call.op {
-        Op::Clear { .. } | Op::Delete { .. } => call.outcome.is_possible(),
-        Op::Cancel(of) => *of == id,
-        Op::Complete { items, .. } => items.iter().any(|(of, _, _)| *of == id),
-        _ => false,
-    };
-    !history.keeps_everything || history.has_rot() || history.calls.iter().any(|call| may_end(&call))
+    let ends_many = |call: &Call| matches!(call.op, Op::Clear { .. } | Op::Delete { .. });
+    let cancels = |call: &Call| matches!(&call.op, Op::Cancel(of) if *of == id);
+    let completes = |call: &Call| matches!(&call.op, Op::Complete { items, .. } if items.iter().any(|(of, _, _)| *of == id));
+    let may_end =
+        |call: &Call| (ends_many(call) && call.outcome.is_possible()) || cancels(call) || completes(call);
+    !history.keeps_everything || history.has_rot() || history.calls.iter().any(may_end)
 }
 
 /// The answer is an item of the chain, and not the one asked for if that had gone on by then to one that is still there.

@@ -60,19 +60,21 @@ impl Coverage {
 
     fn add_reruns(&mut self, facts: &Facts<'_>, item: &ItemFacts<'_>) {
         for call in &item.reruns {
-            match &call.outcome {
-                Outcome::Rerun(again, _) => {
-                    self.add_rerun(item);
-                    if item.id.is_some_and(|id| id.partition != again.partition) {
-                        self.change("rerun in another partition");
-                    }
+            if let Outcome::Rerun(again, _) = &call.outcome {
+                self.add_rerun(item);
+                if item.id.is_some_and(|id| id.partition != again.partition) {
+                    self.change("rerun in another partition");
                 }
-                Outcome::Refused(Refusal::MovedOn { .. }) => self.change("rerun refused, goes on as another"),
-                Outcome::Refused(Refusal::NoPayload { .. }) => self.change("rerun refused, no payload kept"),
-                Outcome::Refused(Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. }) => {
-                    self.change("rerun refused, address taken");
-                }
-                _ => {}
+            }
+            let Outcome::Refused(refusal) = &call.outcome else { continue };
+            if matches!(refusal, Refusal::MovedOn { .. }) {
+                self.change("rerun refused, goes on as another");
+            }
+            if matches!(refusal, Refusal::NoPayload { .. }) {
+                self.change("rerun refused, no payload kept");
+            }
+            if matches!(refusal, Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. }) {
+                self.change("rerun refused, address taken");
             }
         }
         let before = item.origin.filter(|_| item.is_rerun()).and_then(|origin| origin.id);
