@@ -60,6 +60,8 @@ fn requests() -> Vec<(&'static str, Value, Value)> {
         "queue.block",
         "queue.unblock",
         "rules.list",
+        "items.find",
+        "items.errors",
     ] {
         table.push((call, no_queue(), no_queue()));
     }
@@ -68,6 +70,7 @@ fn requests() -> Vec<(&'static str, Value, Value)> {
     {
         table.push((call, json!({"queue": "no", "items": [{"id": ID, "permit": 1}]}), no_queue()));
     }
+    table.push(("items.change", json!({"queue": "no", "filter": {}, "action": "cancel"}), no_queue()));
     table.push(("queues.history", json!({"queues": ["q", "no"]}), no_queue()));
     let next = json!({"queue": "no", "client_id": "c", "complete": [{"id": ID, "permit": 1}]});
     table.push(("queue.next", next, no_queue()));

@@ -19,6 +19,9 @@ fn item() -> Value {
     })
 }
 
+/// Calls that take only a pivot that an earlier page ended with: every other text is refused there, with U+0000 or without.
+const PIVOTS_OF_A_PAGE: [&str; 2] = ["items.find", "items.change"];
+
 /// Requests that are not `invalid_argument`. Those of a call have, together, every text that it takes.
 fn requests() -> Vec<(&'static str, Value)> {
     let queue = json!({"queue": "q"});
@@ -52,13 +55,22 @@ fn requests() -> Vec<(&'static str, Value)> {
         "result": {"utf8": "x"}, "cron": "c", "scheduled_at": TIME, "changed_at": TIME, "started_at": TIME,
         "moved_to": {"queue": "o", "id": ID},
     });
+    let filter = json!({
+        "states": ["failed"], "kinds": ["k"], "group": "g", "address": "a", "reference": "r", "headers": {"name": "value"},
+        "client_id": "w", "error_code": "c", "cron": "c", "created_after": TIME, "created_before": TIME,
+        "changed_after": TIME, "changed_before": TIME,
+    });
     let page = json!({"queue": "q", "partition": 1, "pivot": ID});
     let mut requests = vec![
         ("queues.update", settings.clone()),
         ("queues.create", settings),
         ("queues.info", queue.clone()),
         ("queues.list", json!({"pivot": "p"})),
-        ("queues.history", json!({"queues": ["q"]})),
+        ("queues.list", json!({"order": "waiting"})),
+        ("queues.history", json!({"queues": ["q"], "span": "1h"})),
+        ("items.find", with(with(queue.clone(), filter.clone()), json!({"order": "oldest"}))),
+        ("items.change", json!({"queue": "q", "filter": filter, "action": "cancel"})),
+        ("items.errors", queue.clone()),
         ("queue.stats", queue.clone()),
         ("queue.clear", queue.clone()),
         ("queue.redrive", json!({"queue": "q", "kind": "k", "to": "d"})),
@@ -262,7 +274,10 @@ fn the_requests_of_this_test_have_every_text_of_every_call() {
     }
     let wanted = places_of_all_calls();
     assert_eq!(covered.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
-    for (call, places) in wanted {
+    for (call, mut places) in wanted {
+        if PIVOTS_OF_A_PAGE.contains(&call.as_str()) {
+            places.remove(".pivot");
+        }
         assert_eq!(covered[&call], places, "the texts of {call}");
     }
 }
