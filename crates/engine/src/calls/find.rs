@@ -34,14 +34,10 @@ impl Engine {
     /// The first items of those in all queues that match, which must be asked for by their states: `suspended`, or final ones.
     pub async fn find_in_all_queues(&self, search: &Search) -> Result<SearchPage, EngineError> {
         let _call = self.host.enter()?;
-        let mut queues: Vec<(u64, Arc<QueueHandle>)> = Vec::new();
         let asked = search.find.phases.clone().unwrap_or_default();
-        for handle in self.host.handles() {
-            let may_match = may_match(&handle.overview(), &asked);
-            if may_match > 0 {
-                queues.push((may_match, handle));
-            }
-        }
+        let with_count = |handle: Arc<QueueHandle>| (may_match(&handle, &asked), handle);
+        let mut queues: Vec<_> = self.host.handles().into_iter().map(with_count).collect();
+        queues.retain(|(may_match, _)| *may_match > 0);
         queues.sort_by_key(|(may_match, _)| Reverse(*may_match));
         queues.truncate(QUEUES_ASKED_MAX);
         let scans = queues.iter().flat_map(|(_, handle)| handle.scans(None)).collect();
@@ -51,7 +47,7 @@ impl Engine {
     /// The most frequent error codes of kept items; those that are equally frequent by name.
     pub async fn errors(&self, queue: &QueueName, limit: usize) -> Result<Vec<ErrorShare>, EngineError> {
         let _call = self.host.enter()?;
-        self.queue(queue)?.errors(limit).await
+        self.queue(queue)?.errors(limit, |partition| self.is_gone(partition)).await
     }
 
     /// Whether a partition was dropped: with what it held there is nothing left to be found.
@@ -60,18 +56,31 @@ impl Engine {
     }
 }
 
-/// How many items of the queue may be in one of these states.
-fn may_match(queue: &QueueOverview, asked: &BTreeSet<Phase>) -> u64 {
-    let counts = queue.counts;
-    let final_ones = queue.retained + queue.moving;
-    let count = |phase: &Phase| match phase {
-        Phase::Held => counts.held,
-        Phase::Scheduled => counts.scheduled,
-        Phase::Waiting => counts.waiting,
-        Phase::Leased => counts.leased,
-        Phase::Suspended => counts.suspended,
-        Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => 0,
-    };
-    let is_final = asked.iter().any(|phase| phase.is_final());
-    asked.iter().map(count).sum::<u64>() + if is_final { final_ones } else { 0 }
+/// How many items of the queue are in one of these states, as its partitions last told. A partition that does not serve tells
+/// nothing: its queue comes first, so that the search fails or names the partition.
+fn may_match(queue: &QueueHandle, asked: &BTreeSet<Phase>) -> u64 {
+    // Both before and after the counts are read: a partition that stops serving withdraws its counts.
+    let served_before = queue.is_served();
+    let overview = queue.overview();
+    if asked.is_empty() {
+        0
+    } else if served_before && queue.is_served() {
+        asked.iter().map(|phase| in_phase(&overview, *phase)).sum()
+    } else {
+        u64::MAX
+    }
+}
+
+fn in_phase(queue: &QueueOverview, phase: Phase) -> u64 {
+    match phase {
+        Phase::Held => queue.counts.held,
+        Phase::Scheduled => queue.counts.scheduled,
+        Phase::Waiting => queue.counts.waiting,
+        Phase::Leased => queue.counts.leased,
+        Phase::Suspended => queue.counts.suspended,
+        Phase::Failed => queue.failed,
+        Phase::Expired => queue.expired,
+        // More than there may be: these are not counted apart.
+        Phase::Completed | Phase::Cancelled => queue.retained,
+    }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Summary {
     pub(crate) retained: u64,
     /// Those of `retained` that failed.
     pub(crate) failed: u64,
+    /// Those of `retained` that expired.
+    pub(crate) expired: u64,
     /// On their way to another queue.
     pub(crate) moving: u64,
     /// Whether items or crons are to be brought elsewhere.

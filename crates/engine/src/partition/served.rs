@@ -83,6 +83,7 @@ impl Served for Partition {
             oldest_waiting: self.next_oldest_waiting(),
             retained: self.retained(),
             failed: self.retained_as(End::Failed),
+            expired: self.retained_as(End::Expired),
             moving: self.moving(),
             outgoing: self.has_outgoing(),
             has_crons: self.crons().next().is_some(),

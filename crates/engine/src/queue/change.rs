@@ -1,7 +1,7 @@
 //! Many items changed by one call: those that a search finds, each as the call for one item would.
 
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::Phase;
+use windlass_core::item::{Item, Phase};
 use windlass_core::partition::{Find, FoundItem, Partition};
 use windlass_core::refusal::{Each, Refusal};
 use windlass_core::time::Span;
@@ -13,7 +13,7 @@ use super::find::{Merge, Scan, Search, Walk};
 use super::shares::{Asked, Share, judged, shares};
 use crate::commit::{Commit, Judged};
 use crate::error::EngineError;
-use crate::machine::call::received;
+use crate::machine::call::{Answer, received};
 
 /// Verbs about one item that are sent before the first is waited for: they are committed together.
 const WINDOW: usize = 100;
@@ -181,10 +181,26 @@ async fn cancel_all(merge: &Merge<'_>) -> Judged<()> {
                 Ok(asked) => received(asked.await),
                 Err(error) => Err(error),
             };
-            results.push(answer.map(|answer| commits.push(Commit { partition, sequence: answer.sequence })));
+            results.push(answer.and_then(|Answer { reply, sequence }| {
+                commits.push(Commit { partition, sequence });
+                was_cancelled(&reply.item).map_err(EngineError::from)
+            }));
         }
     }
     Judged { results, commits }
+}
+
+/// A cancel that comes after another end of the item changes nothing.
+fn was_cancelled(item: &Item) -> Result<(), Refusal> {
+    match item.state.phase() {
+        Phase::Completed | Phase::Failed | Phase::Expired => Err(Refusal::Ended),
+        Phase::Held
+        | Phase::Scheduled
+        | Phase::Waiting
+        | Phase::Leased
+        | Phase::Suspended
+        | Phase::Cancelled => Ok(()),
+    }
 }
 
 /// Whether an item was refused for what it has become since it was found, or is gone.

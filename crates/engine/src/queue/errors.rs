@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use windlass_core::id::ItemId;
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::partition::{ErrorCode, Partition};
 use windlass_core::time::Timestamp;
 
@@ -29,14 +29,26 @@ pub struct ErrorShare {
 }
 
 impl QueueHandle {
-    pub(crate) async fn errors(&self, limit: usize) -> Result<Vec<ErrorShare>, EngineError> {
+    /// A partition that `is_gone` is passed over.
+    pub(crate) async fn errors(
+        &self,
+        limit: usize,
+        is_gone: impl Fn(PartitionId) -> bool,
+    ) -> Result<Vec<ErrorShare>, EngineError> {
         // All are asked before the first is waited for.
         let asked: Vec<_> =
             self.all().map(|handle| (handle, handle.ask(|partition, _| shares(partition)))).collect();
         let mut by_code: BTreeMap<Arc<str>, ErrorShare> = BTreeMap::new();
         for (handle, answer) in asked {
-            let told = answer?.await.map_err(|_dropped| handle.no_answer())?;
-            told.into_iter().for_each(|share| add(&mut by_code, share));
+            let told = match answer {
+                Ok(answer) => answer.await.map_err(|_dropped| handle.no_answer()),
+                Err(error) => Err(error),
+            };
+            match told {
+                Ok(told) => told.into_iter().for_each(|share| add(&mut by_code, share)),
+                Err(EngineError::Unavailable { .. }) if is_gone(handle.id) => {}
+                Err(error) => return Err(error),
+            }
         }
         let mut shares: Vec<ErrorShare> = by_code.into_values().collect();
         shares.sort_by_key(|share| (Reverse(share.count), Arc::clone(&share.code)));

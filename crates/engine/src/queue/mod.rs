@@ -153,6 +153,11 @@ impl QueueHandle {
         self.partitions.iter().chain(&self.retired)
     }
 
+    /// Whether all partitions serve, retired ones too.
+    pub(crate) fn is_served(&self) -> bool {
+        self.all().all(|handle| handle.state() == PartitionState::Available)
+    }
+
     /// Whichever of them it is.
     pub(crate) fn find(&self, id: PartitionId) -> Result<&Arc<Handle>, EngineError> {
         let found = self.all().find(|handle| handle.id == id);

@@ -63,6 +63,8 @@ pub struct QueueOverview {
     pub retained: u64,
     /// Those of `retained` that failed.
     pub failed: u64,
+    /// Those of `retained` that expired.
+    pub expired: u64,
     /// Items that ended here and are not yet taken by the queue they go to.
     pub moving: u64,
     /// Waiting items that a rule holds back.
@@ -136,6 +138,7 @@ impl QueueHandle {
             subscribers: self.all().map(|handle| handle.streams.count()).sum(),
             retained: 0,
             failed: 0,
+            expired: 0,
             moving: 0,
             stopped: 0,
             paused: false,
@@ -159,6 +162,7 @@ impl QueueHandle {
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
             overview.failed += summary.failed;
+            overview.expired += summary.expired;
             overview.moving += summary.moving;
             overview.stopped += summary.stopped;
             overview.totals += handle.published.totals();
@@ -168,6 +172,7 @@ impl QueueHandle {
             let summary = handle.published.summary();
             overview.retained += summary.retained;
             overview.failed += summary.failed;
+            overview.expired += summary.expired;
             overview.totals += handle.published.totals();
         }
         overview

@@ -246,15 +246,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Where the next page goes on; nowhere if nothing is left but what is missing.
+    /// Where the next page goes on: in the partitions that were not walked to their end, missing ones among them.
     pub(in crate::queue) fn places(&self) -> Vec<WalkPlace> {
-        let goes_on = |scan: &Scan| match scan.state {
-            ScanState::Open => true,
-            ScanState::AtEnd | ScanState::Missing => !scan.found.is_empty(),
-        };
-        if !self.scans.iter().any(goes_on) {
-            return Vec::new();
-        }
         self.scans.iter().filter_map(|scan| scan.place(self.search.order)).collect()
     }
 
