@@ -106,12 +106,13 @@ pub(crate) async fn cancel(
     store: &dyn Store,
     id: ItemId,
 ) -> Result<Committed<ItemView>, EngineError> {
-    // Before it: they are gone afterwards if nothing of the item is kept.
-    let facts = facts(store, id).await?;
+    // Before it, too: they are gone afterwards if nothing of the item is kept.
+    let facts_before = facts(store, id).await?;
     let Answer { reply: Cancelled { item, member }, sequence } =
         home.partition.apply(Cancel(id.number)).await?;
     let unread = |error| EngineError::unknown(format!("cancelled, but its payload cannot be read: {error}"));
-    let [payload, result, _] = read(store, id).await.map_err(unread)?;
+    let [payload, result, facts] = read(store, id).await.map_err(unread)?;
+    let facts = facts.or(facts_before).filter(|_| has_facts(&item));
     let value = of(&home.queue.queue, id, item, member, [payload, result, facts]);
     Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
 }
@@ -128,6 +129,11 @@ pub(crate) async fn facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>
     let facts = sound(store.read(id.partition, vec![(id.number, Part::Facts)]).await);
     let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
     Ok(facts.into_iter().next().flatten())
+}
+
+/// Whether the record of the item has a part that is shown for as long as the item is.
+pub(crate) fn has_facts(item: &Item) -> bool {
+    item.extras.as_ref().is_some_and(|extras| extras.facts_bytes > 0)
 }
 
 /// With payload, result and facts.

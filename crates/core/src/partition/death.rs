@@ -176,9 +176,9 @@ impl Partition {
         out: &mut Output,
     ) {
         let mut outcome = self.outcome_without_payload(now, number, &last, end, None);
+        outcome.outgoing = Some(Box::new(outgoing));
         self.tell_end(number, &last, outcome.clone(), None, out);
         drop_input(number, &last, out);
-        outcome.outgoing = Some(Box::new(outgoing));
         // A group counts what goes to a dead queue as failed, whatever it died of.
         let counted = if end == End::Expired { End::Failed } else { end };
         count_end(last.group, counted, out);

@@ -15,9 +15,18 @@ use crate::error::EngineError;
 use crate::view::{self, ItemView};
 
 /// One item of a chain of moves.
+#[derive(Clone)]
 struct Link {
     moved_to: Option<ItemId>,
-    is_dead_letter: bool,
+    /// Of a dead letter: the item that died, as far as the letter tells.
+    letter_of: Option<Option<ItemId>>,
+    is_final: bool,
+}
+
+impl Link {
+    fn is_dead_letter(&self) -> bool {
+        self.letter_of.is_some()
+    }
 }
 
 impl Engine {
@@ -55,32 +64,49 @@ impl Engine {
         Ok((view, attempts))
     }
 
-    /// The latest item of the chain that begins with an item: along `moved_to`, but passing over dead letters. Where a dead letter
-    /// is the last, the item that died is the answer; where the next is gone, the last one that is there.
+    /// The latest item of the chain that an item belongs to: along `moved_to`, but passing over dead letters. Where a dead letter is
+    /// the last, the item that died is the answer, unless a letter is asked for that is not final; where the next is gone, the last
+    /// one that is there.
     pub async fn follow(&self, id: ItemId) -> Result<ItemId, EngineError> {
         let _call = self.host.enter()?;
-        let (mut answer, mut at) = (id, id);
-        let mut next = self.next_of(id).await?.ok_or(EngineError::Refused(Refusal::NotFound))?;
+        let first = self.link(id).await?.ok_or(EngineError::Refused(Refusal::NotFound))?;
+        let begins_with_letter = first.is_dead_letter();
+        let (mut answer, mut at, mut next) = ((!begins_with_letter).then_some(id), id, first.clone());
         // Each item was made after the one before, so this ends.
         while let Some(id) = next.moved_to.filter(|id| *id != at) {
-            let Some(found) = self.next_of(id).await? else { break };
-            if !found.is_dead_letter {
-                answer = id;
+            let Some(found) = self.link(id).await? else { break };
+            if !found.is_dead_letter() {
+                answer = Some(id);
             }
             (at, next) = (id, found);
+        }
+        match answer {
+            Some(latest) => Ok(latest),
+            None if !first.is_final => Ok(id),
+            None => self.died(id, first).await,
+        }
+    }
+
+    /// The item that died and became a letter, along all letters before; the first letter that is there, if that item is gone.
+    async fn died(&self, id: ItemId, letter: Link) -> Result<ItemId, EngineError> {
+        let (mut answer, mut at) = (id, letter);
+        while let Some(before) = at.letter_of.flatten() {
+            let Some(found) = self.link(before).await? else { break };
+            (answer, at) = (before, found);
         }
         Ok(answer)
     }
 
     /// Unset if the item is gone.
-    async fn next_of(&self, id: ItemId) -> Result<Option<Link>, EngineError> {
+    async fn link(&self, id: ItemId) -> Result<Option<Link>, EngineError> {
         let Ok(home) = self.home_of(id) else { return Ok(None) };
         let link = |item: Item| {
             let extras = item.extras.as_deref();
             let origin = extras.and_then(|extras| extras.origin.as_ref());
             Link {
                 moved_to: extras.and_then(|extras| extras.moved_to.as_ref()).map(|moved_to| moved_to.id),
-                is_dead_letter: origin.is_some_and(|origin| origin.reason.is_death()),
+                letter_of: origin.filter(|origin| origin.reason.is_death()).map(|origin| origin.id),
+                is_final: item.state.phase().is_final(),
             }
         };
         home.partition.query(move |partition, _| partition.get(id.number).map(link)).await

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::id::ItemId;
+use windlass_core::item::{Item, MoveReason, State};
 use windlass_core::news::Ended;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::host::Home;
 use crate::partition::watchers::{Told, Watching};
+use crate::queue::Came;
 use crate::view;
 use crate::view::ItemView;
 
@@ -24,7 +27,7 @@ impl Engine {
             return view::get(&home, &*self.store, id).await;
         }
         let deadline = self.host.boot() + Duration::from(wait);
-        // The facts are read before the item ends: they never change, and are gone afterwards if nothing of the item is kept.
+        // The facts are read before the item ends, too: they are gone afterwards if nothing of the item is kept.
         let facts = view::facts(&*self.store, id).await?;
         let (mut watching, seen) = home.partition.watch(id.number)?;
         let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;
@@ -36,22 +39,52 @@ impl Engine {
                 () = self.host.sleep_until(deadline) => {}
             }
         }
-        match told {
-            Some(Told::Ended(ended)) => Ok(self.ended(home, id, *ended, facts).await),
-            Some(Told::Closed(closed)) => Err(closed.error()),
-            Some(Told::Look) | None => self.look(home, id, watching, facts).await,
+        let view = match told {
+            Some(Told::Ended(ended)) => self.ended(&home, id, *ended, facts).await,
+            Some(Told::Closed(closed)) => return Err(closed.error()),
+            Some(Told::Look) | None => self.look(&home, id, watching, facts).await?,
+        };
+        if !is_redriven(&view.item) {
+            return Ok(view);
+        }
+        tokio::select! {
+            biased;
+            arrived = home.queue.arrival(&home.partition, id.number, MoveReason::Redrive) => {
+                let arrived = matches!(arrived, Ok(Came::To(_)));
+                let seen = if arrived { view::get(&home, &*self.store, id).await.ok() } else { None };
+                Ok(seen.unwrap_or(view))
+            }
+            () = self.host.sleep_until(deadline) => Ok(view),
+        }
+    }
+
+    /// As [`Engine::wait`], going on to the item that this one became, as [`Engine::follow`] does, until the latest has ended.
+    pub async fn wait_for_latest(&self, id: ItemId, wait: Span) -> Result<ItemView, EngineError> {
+        let deadline = self.host.boot() + Duration::from(wait);
+        let mut latest = self.follow(id).await?;
+        loop {
+            let left = Span::from(deadline.saturating_sub(self.host.boot()));
+            let view = self.wait(latest, left).await?;
+            if !view.item.state.phase().is_final() {
+                return Ok(view);
+            }
+            match self.follow(latest).await {
+                Ok(next) if next != latest => latest = next,
+                Ok(_) | Err(EngineError::Refused(Refusal::NotFound)) => return Ok(view),
+                Err(error) => return Err(error),
+            }
         }
     }
 
     /// The item as it is. If it ended just now, what was told of it counts.
     async fn look(
         &self,
-        home: Home,
+        home: &Home,
         id: ItemId,
         mut watching: Watching,
         facts: Option<Bytes>,
     ) -> Result<ItemView, EngineError> {
-        let seen = view::get(&home, &*self.store, id).await;
+        let seen = view::get(home, &*self.store, id).await;
         match (seen, watching.told_so_far()) {
             (Ok(view), _) => Ok(view),
             (Err(_gone), Some(Told::Ended(ended))) => Ok(self.ended(home, id, *ended, facts).await),
@@ -60,14 +93,24 @@ impl Engine {
         }
     }
 
-    async fn ended(&self, home: Home, id: ItemId, ended: Ended, facts: Option<Bytes>) -> ItemView {
-        // Nothing of it is there if it was not kept.
-        let payload = match ended.item.keeps_payload() {
-            true => view::read(&*self.store, id).await.ok().and_then(|[payload, ..]| payload),
-            false => None,
-        };
+    /// `facts_before`: those of the item as the wait began. An update may have changed them since.
+    async fn ended(&self, home: &Home, id: ItemId, ended: Ended, facts_before: Option<Bytes>) -> ItemView {
+        let [payload, _, facts] = view::read(&*self.store, id).await.unwrap_or_default();
+        let payload = payload.filter(|_| ended.item.keeps_payload());
+        let facts = facts.or(facts_before).filter(|_| view::has_facts(&ended.item));
         // With the settings that count now, unless the queue has gone since.
-        let queue = self.host.home_of(id.partition).map_or(home.queue, |home| home.queue);
+        let home_now = self.host.home_of(id.partition);
+        let queue = home_now.as_ref().map_or(&home.queue, |home| &home.queue);
         view::of(&queue.queue, id, ended.item, ended.member, [payload, ended.result, facts])
+    }
+}
+
+/// Whether the item is a letter on its way to where it was redriven to: its end is told with where it went.
+fn is_redriven(item: &Item) -> bool {
+    match &item.state {
+        State::Final(outcome) => {
+            outcome.outgoing.as_ref().is_some_and(|outgoing| outgoing.reason == MoveReason::Redrive)
+        }
+        State::Waiting { .. } | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => false,
     }
 }

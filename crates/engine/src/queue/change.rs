@@ -119,7 +119,7 @@ impl QueueHandle {
             Action::Rerun => {
                 let (mut results, mut commits) = (Vec::with_capacity(ids.len()), Vec::new());
                 for ids in ids.chunks(WINDOW) {
-                    for rerun in self.rerun_all(ids).await {
+                    for rerun in self.rerun_all(ids, None).await {
                         results.push(rerun.map(|made| commits.extend(made.commits)));
                     }
                 }

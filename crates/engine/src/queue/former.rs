@@ -43,11 +43,14 @@ impl Known {
     }
 }
 
+/// Addresses with their places in a call.
+type Addresses = Vec<(usize, Arc<str>)>;
+
 /// What one of them is asked.
 #[derive(Clone, Default)]
 struct Question {
     call: Option<Arc<str>>,
-    addresses: Vec<(usize, Arc<str>)>,
+    addresses: Addresses,
     groups: Vec<(usize, Arc<str>)>,
 }
 
@@ -112,7 +115,7 @@ impl QueueHandle {
         Ok(known)
     }
 
-    fn last_commit(&self, partition: PartitionId) -> Option<Commit> {
+    pub(super) fn last_commit(&self, partition: PartitionId) -> Option<Commit> {
         let sequence = self.find(partition).ok()?.published.summary().sequence;
         Some(Commit { partition, sequence })
     }
@@ -204,18 +207,46 @@ impl QueueHandle {
         Ok(None)
     }
 
-    /// The item that holds an address, wherever it was made.
-    pub(super) async fn holder_of(&self, address: &Arc<str>) -> Result<Option<ItemId>, EngineError> {
-        let question = Question { addresses: vec![(0, Arc::clone(address))], ..Question::default() };
-        for former in self.former_homes(address) {
-            let Told { holders, .. } = told(self.ask_former_home(former, question.clone())).await?;
-            if let Some((_, number)) = holders.first() {
-                return Ok(Some(ItemId { partition: former, number: *number }));
+    /// For each address, the item that holds it, wherever that was made.
+    pub(super) async fn holders_of(
+        &self,
+        addresses: &[Arc<str>],
+    ) -> Vec<Result<Option<ItemId>, EngineError>> {
+        let mut former: BTreeMap<PartitionId, Question> = BTreeMap::new();
+        let mut present: BTreeMap<PartitionId, (&Arc<Handle>, Addresses)> = BTreeMap::new();
+        let mut held: Vec<Result<Option<ItemId>, EngineError>> = Vec::with_capacity(addresses.len());
+        for (index, address) in addresses.iter().enumerate() {
+            for home in self.former_homes(address) {
+                former.entry(home).or_default().addresses.push((index, Arc::clone(address)));
             }
+            held.push(self.home(address).map(|home| {
+                let (_, addresses) = present.entry(home.id).or_insert((home, Vec::new()));
+                addresses.push((index, Arc::clone(address)));
+                None
+            }));
         }
-        let (home, address) = (self.home(address)?, Arc::clone(address));
-        let holder = home.query(move |partition, _| partition.holder(&address)).await?;
-        Ok(holder.map(|number| ItemId { partition: home.id, number }))
+        // All are asked before the first is waited for.
+        let ask_former = |(home, question): (PartitionId, Question)| {
+            (home, indexes(&question.addresses), self.ask_former_home(home, question))
+        };
+        let asked_former: Vec<_> = former.into_iter().map(ask_former).collect();
+        let ask = |(home, addresses): (&Arc<Handle>, Addresses)| {
+            let indexes = indexes(&addresses);
+            (home.clone(), indexes, home.ask(move |partition, _| holders(partition, addresses)))
+        };
+        let asked: Vec<_> = present.into_values().map(ask).collect();
+        for (home, indexes, answer) in asked_former {
+            let holders = told(answer).await.map(|told| told.holders);
+            hear(&mut held, home, &indexes, holders);
+        }
+        for (home, indexes, answer) in asked {
+            let holders = match answer {
+                Ok(answer) => answer.await.map_err(|_dropped| home.no_answer()),
+                Err(error) => Err(error),
+            };
+            hear(&mut held, home.id, &indexes, holders);
+        }
+        held
     }
 
     /// Whether the home of its name has the group: then nobody else does, whether they can be asked or not.
@@ -264,7 +295,34 @@ async fn told(answer: Result<oneshot::Receiver<Option<Told>>, EngineError>) -> R
     })
 }
 
-fn holders(partition: &Partition, addresses: Vec<(usize, Arc<str>)>) -> Vec<(usize, ItemNumber)> {
+fn indexes(addresses: &Addresses) -> Vec<usize> {
+    addresses.iter().map(|(index, _)| *index).collect()
+}
+
+/// Enters what a partition says of some addresses. A holder that is known counts, also where another partition gave no answer.
+fn hear(
+    held: &mut [Result<Option<ItemId>, EngineError>],
+    partition: PartitionId,
+    asked: &[usize],
+    holders: Result<Vec<(usize, ItemNumber)>, EngineError>,
+) {
+    match holders {
+        Ok(holders) => {
+            for (index, number) in holders {
+                held[index] = Ok(Some(ItemId { partition, number }));
+            }
+        }
+        Err(error) => {
+            for index in asked {
+                if let Ok(None) = held[*index] {
+                    held[*index] = Err(error.clone());
+                }
+            }
+        }
+    }
+}
+
+fn holders(partition: &Partition, addresses: Addresses) -> Vec<(usize, ItemNumber)> {
     let holder = |(index, address)| Some((index, partition.holder(&address)?));
     addresses.into_iter().filter_map(holder).collect()
 }

@@ -55,6 +55,7 @@ pub use permits::Holding;
 pub(crate) use produce::Arriving;
 pub use produce::ProducedItem;
 pub use redrive::{Redrive, Redriven};
+pub(crate) use rerun::Came;
 use routes::Routes;
 pub use stats::{PartitionStats, QueueOverview, QueueStats};
 pub use storage::Page;
@@ -211,9 +212,9 @@ impl QueueHandle {
     pub(crate) async fn check_empty(&self) -> Result<(), EngineError> {
         // All are asked before the first is waited for.
         let asked: Vec<_> =
-            self.partitions.iter().map(|handle| handle.ask(|partition, _| partition.unfinished())).collect();
+            self.all().map(|handle| handle.ask(|partition, _| partition.unfinished())).collect();
         let mut live = 0;
-        for (handle, answer) in self.partitions.iter().zip(asked) {
+        for (handle, answer) in self.all().zip(asked) {
             live += answer?.await.map_err(|_dropped| handle.no_answer())?;
         }
         if live == 0 { Ok(()) } else { Err(Refusal::NotEmpty { live }.into()) }

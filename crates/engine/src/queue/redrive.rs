@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::limits::Invalid;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::verbs::{AddressedLetter, Asked, Redrive as Slice, RedriveTo, Redriven as SliceRedriven};
 
 use super::QueueHandle;
+use super::shares::{Share, shares};
 use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
 use crate::machine::call::Answer;
@@ -85,7 +86,8 @@ async fn redrive_partition<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>>(
     addresses: &mut Addresses<F>,
     done: &mut Committed<Redriven>,
 ) -> Result<(), EngineError> {
-    let (mut from, mut commit) = (None, None);
+    let (mut from, mut commit, mut unsure) = (None, None, None);
+    let moved_before = done.value.moved;
     loop {
         let left = redrive.limit.map_or(u64::MAX, |limit| limit - done.value.moved);
         if left == 0 {
@@ -96,8 +98,12 @@ async fn redrive_partition<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>>(
         let mut slice = Slice { to: to.clone(), kind: redrive.kind.clone(), limit, from, asked };
         let question = slice.clone();
         let letters = handle.query(move |partition, now| partition.addressed_letters(now, &question)).await?;
-        for letter in letters {
-            slice.asked.insert(letter.number, addresses.ask(handle.id, letter).await?);
+        for (number, asked) in addresses.ask(handle.id, letters).await {
+            let asked = asked.unwrap_or_else(|error| {
+                unsure = Some(error);
+                Asked::Taken
+            });
+            slice.asked.insert(number, asked);
         }
         let Answer { reply: SliceRedriven { count, skipped, next }, sequence } = handle.apply(slice).await?;
         done.value.moved += count;
@@ -108,23 +114,45 @@ async fn redrive_partition<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>>(
             break;
         }
     }
-    done.commits.extend(commit);
+    match unsure {
+        Some(error) if done.value.moved == moved_before => return Err(error),
+        Some(_) | None => done.commits.extend(commit),
+    }
     Ok(())
 }
 
 impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
-    /// Whether a letter can have its address again: no item of the target queue holds it, and no other letter is to have it.
-    async fn ask(&mut self, partition: PartitionId, letter: AddressedLetter) -> Result<Asked, EngineError> {
+    /// Whether each letter can have its address again: no item of the target queue holds it, and no other letter is to have it.
+    /// An error where that is not known: then the letter stays, and holds up none behind it.
+    async fn ask(
+        &mut self,
+        partition: PartitionId,
+        letters: Vec<AddressedLetter>,
+    ) -> Vec<(ItemNumber, Result<Asked, EngineError>)> {
+        let shares =
+            shares(letters.into_iter().enumerate(), |letter: &AddressedLetter| Arc::clone(&letter.to));
+        let mut answers = Vec::new();
+        for (to, Share { items: letters, .. }) in shares {
+            let addresses: Vec<Arc<str>> = letters.iter().map(|letter| Arc::clone(&letter.address)).collect();
+            let holders = match (self.find)(&to) {
+                Some(queue) => queue.holders_of(&addresses).await,
+                None => addresses.iter().map(|_| Ok(None)).collect(),
+            };
+            for (letter, holder) in letters.into_iter().zip(holders) {
+                answers.push((letter.number, holder.map(|holder| self.judge(partition, letter, holder))));
+            }
+        }
+        answers
+    }
+
+    /// `holder`: the item that holds the letter's address.
+    fn judge(&mut self, partition: PartitionId, letter: AddressedLetter, holder: Option<ItemId>) -> Asked {
         let AddressedLetter { number, to, address } = letter;
-        let holder = match (self.find)(&to) {
-            Some(queue) => queue.holder_of(&address).await?,
-            None => None,
-        };
         if holder.is_some() {
-            return Ok(Asked::Taken);
+            return Asked::Taken;
         }
         let given = self.given.entry((to, address)).or_insert((partition, number));
-        Ok(if *given == (partition, number) { Asked::Free } else { Asked::Taken })
+        if *given == (partition, number) { Asked::Free } else { Asked::Taken }
     }
 }
 

@@ -116,9 +116,11 @@ impl QueueHandle {
             });
             add(&mut stats, counted);
         }
-        // What is kept counts wherever it is.
+        // What is kept, or on its way, counts wherever it is.
         for handle in &self.retired {
-            stats.retained += handle.published.summary().retained;
+            let summary = handle.published.summary();
+            stats.retained += summary.retained;
+            stats.moving += summary.moving;
         }
         Ok(stats)
     }
@@ -173,6 +175,7 @@ impl QueueHandle {
             overview.retained += summary.retained;
             overview.failed += summary.failed;
             overview.expired += summary.expired;
+            overview.moving += summary.moving;
             overview.totals += handle.published.totals();
         }
         overview

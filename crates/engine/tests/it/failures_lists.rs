@@ -90,6 +90,12 @@ async fn a_find_names_the_partitions_that_do_not_serve_or_fails() {
     assert!(is_not_applied(
         &world.engine.find_in_all_queues(&search(in_phases([Phase::Suspended, Phase::Waiting]), 4)).await
     ));
+    // Nobody knows whether the broken partition has any.
+    let failed = search(in_phases([Phase::Failed]), 4);
+    assert!(is_not_applied(&world.engine.find_in_all_queues(&failed).await));
+    let of_others =
+        world.engine.find_in_all_queues(&Search { partial: true, ..failed }).await.expect("found");
+    assert_eq!((of_others.items.len(), of_others.missing), (0, vec![broken]));
     let change = world.engine.change_items(&world.queue, &strict, None, Action::Cancel, false).await;
     assert!(is_not_applied(&change));
 
@@ -99,17 +105,21 @@ async fn a_find_names_the_partitions_that_do_not_serve_or_fails() {
         let page = world.engine.find(&world.queue, &partial, walk.as_ref()).await.expect("found");
         assert_eq!(page.missing, [broken]);
         seen.extend(ids(&page.items));
-        match page.walk {
-            Some(next) => walk = Some(next),
-            None => break,
+        walk = Some(page.walk.expect("as long as a partition is missing the end is not reached"));
+        if page.scanned == 0 {
+            break;
         }
     }
     let known = ids(&all.items).into_iter().filter(|id| id.partition != broken);
     assert!(known.clone().count() == 10 && known.into_iter().all(|id| seen.contains(&id)), "{seen:?}");
 
-    // The walk of before goes on, over the partition too, once that serves.
+    // The walk of before goes on, over the partition too, once that serves; so does one that has seen the others.
     *world.store.broken_partition.lock().expect("not poisoned") = None;
     world.waiting().await;
+    let missed = world.engine.find(&world.queue, &search(Find::default(), 100), walk.as_ref()).await;
+    let missed = missed.expect("found");
+    assert!(missed.items.iter().all(|view| view.id.partition == broken) && missed.items.len() == 5);
+
     let rest = search(Find::default(), 100);
     let rest = world.engine.find(&world.queue, &rest, first.walk.as_ref()).await.expect("found");
     let both: Vec<_> = ids(&first.items).into_iter().chain(ids(&rest.items)).collect();

@@ -92,10 +92,14 @@ pub(super) async fn wait(
 async fn as_it_ended(context: &Context, name: ItemName, wait: Span, follow: bool) -> Result<Item, Problem> {
     let begun = Instant::now();
     let patience = if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT };
-    let finding = sought_or_followed(context, name, patience, follow);
-    let Sought { id, missing } = finding.await?;
+    let Sought { id, missing } = sought(context, name, patience).await?;
     let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
-    let waiting = context.engine().wait(id, left);
+    let waiting = async {
+        match follow {
+            true => context.engine().wait_for_latest(id, left).await,
+            false => context.engine().wait(id, left).await,
+        }
+    };
     let view = context.within_or(after_wait(left), Outcome::NotApplied, waiting).await;
     view.map(show::item).map_err(naming(missing))
 }

@@ -208,7 +208,8 @@ impl Search {
         let parts: &[Part] = if self.payloads { &view::SHOWN } else { &[Part::Facts] };
         let mut bodies = vec![[None, None, None]; items.len()];
         let (mut places, mut wanted) = (Vec::new(), Vec::new());
-        for (index, found) in items.iter().enumerate().filter(|(_, found)| self.payloads || has_facts(found))
+        for (index, found) in
+            items.iter().enumerate().filter(|(_, found)| self.payloads || view::has_facts(&found.item))
         {
             for part in parts {
                 let place = view::SHOWN.iter().position(|shown| shown == part);
@@ -229,10 +230,6 @@ impl Search {
         }
         bodies
     }
-}
-
-fn has_facts(found: &FoundItem) -> bool {
-    found.item.extras.as_ref().is_some_and(|extras| extras.facts_bytes > 0)
 }
 
 /// What an item adds to a page that may be large.

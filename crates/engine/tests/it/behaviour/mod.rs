@@ -39,6 +39,7 @@ mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod find;
 mod find_change;
+mod follow;
 pub(crate) mod groups;
 mod history;
 mod idempotency;
@@ -90,10 +91,23 @@ pub(crate) type WaitTask = tokio::task::JoinHandle<Result<ItemView, EngineError>
 
 /// Starts a wait of an hour for the item, and returns once the writer will hear of it before anything else.
 pub(crate) async fn waiting_for(engine: &Engine, id: ItemId) -> WaitTask {
+    let waiter = engine.clone();
+    in_line(engine, async move { waiter.wait(id, Span::from_secs(3600)).await }).await
+}
+
+/// As [`waiting_for`], for the latest item that this one becomes.
+pub(crate) async fn waiting_for_latest(engine: &Engine, id: ItemId) -> WaitTask {
+    let waiter = engine.clone();
+    in_line(engine, async move { waiter.wait_for_latest(id, Span::from_secs(3600)).await }).await
+}
+
+async fn in_line(
+    engine: &Engine,
+    wait: impl Future<Output = Result<ItemView, EngineError>> + Send + 'static,
+) -> WaitTask {
     let waiters = || engine.overview().iter().map(|queue| queue.item_waiters).sum::<usize>();
     let before = waiters();
-    let waiter = engine.clone();
-    let task = tokio::spawn(async move { waiter.wait(id, Span::from_secs(3600)).await });
+    let task = tokio::spawn(wait);
     while waiters() == before {
         tokio::task::yield_now().await;
     }
