@@ -214,7 +214,7 @@ fn stream_of_events() -> Value {
                 "description": "Begin after the event of this number; 0 is the whole stream.", "schema": number},
             {"name": "follow", "in": "query", "required": false,
                 "description": "Follow the latest item of the chain along `moved_to`, as `item.get` finds it when the \
-                    subscription begins. Beside `after` it is refused unless nothing was moved.",
+                    subscription begins. Beside `after` or `Last-Event-ID` it is refused if the item was moved.",
                 "schema": {"type": "boolean"}},
             {"name": "Last-Event-ID", "in": "header", "required": false,
                 "description": "As `after`, and goes before it: a browser that comes again sends it.", "schema": number},

@@ -79,7 +79,8 @@ impl Feed {
             Some(open) => open,
             None => {
                 let body = self.client.subscribe(&self.subscription).await?;
-                // `after` beside `follow` is taken only if nothing was moved: this item is the latest, and is stayed with.
+                // With `after`, `follow` is accepted only if the item was not moved: the stream is of this item, and a move made
+                // meanwhile must not refuse the next subscription.
                 self.subscription.follow &= self.subscription.after.is_none();
                 self.open.insert(Open::new(body))
             }

@@ -2,6 +2,7 @@
 
 use windlass_api::items::{ItemReply, RerunItemReply, RerunItemRequest, UpdateItemRequest};
 use windlass_api::payload::Payload;
+use windlass_core::limits;
 use windlass_core::refusal::Refusal;
 use windlass_core::verbs::UpdateItem;
 use windlass_engine::Rewrite;
@@ -25,6 +26,9 @@ pub(super) async fn update(
     request.reference.as_deref().map_or(Ok(()), |reference| check::reference("", reference))?;
     let headers = request.headers.map(|headers| headers.headers);
     headers.as_ref().map_or(Ok(()), |headers| check::headers("", headers.iter()))?;
+    let priority = request.priority.map(|priority| check::priority("priority", priority)).transpose()?;
+    let (enqueue_at, delay) = (request.enqueue_at.map(check::moment), request.delay.map(check::span));
+    limits::check_item_time(enqueue_at, delay)?;
     let reference = request.reference;
     let rewrites = payload.is_some() || reference.is_some() || headers.is_some();
     let rewrite: Rewrite = Box::new(move |stored, facts| {
@@ -41,11 +45,10 @@ pub(super) async fn update(
         Ok((record.to_stored(), record.facts().as_ref().map(Record::to_stored)))
     });
     let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
-    let priority = request.priority.map(|priority| check::priority("priority", priority)).transpose()?;
     let update = UpdateItem {
         priority,
-        enqueue_at: request.enqueue_at.map(check::moment),
-        delay: request.delay.map(check::span),
+        enqueue_at,
+        delay,
         max_attempts: request.max_attempts,
         dead_timeout: request.dead_timeout.map(check::span),
         ..UpdateItem::new(id.number)
@@ -61,6 +64,7 @@ pub(super) async fn rerun(
 ) -> Result<Answer<RerunItemReply>, Problem> {
     let name = check::item_name(request.id, request.queue, request.address)?;
     let delay = request.delay.map(check::span);
+    limits::check_item_time(None, delay)?;
     let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
     let rerunning = context.within(check::COMMIT_TIMEOUT, context.engine().rerun(id, delay));
     let rerun = rerunning.await.map_err(naming(missing))?;

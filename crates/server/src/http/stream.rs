@@ -54,22 +54,28 @@ async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subs
     let client = request.body().client();
     let context = Context { app, opened, encoding: Encoding::Json, client, body: None };
     let sought = sought(&context, name, check::COMMIT_TIMEOUT).await?;
-    let Sought { id, missing } = if follow {
-        let begun = sought.id;
-        let followed = followed(&context, sought).await?;
-        if after.is_some() && followed.id != begun {
-            return Err(Problem::invalid(
-                "`after` must be left out with `follow` here: the item was moved, and the events of the one that it goes on as have \
-                 numbers of their own",
-            ));
-        }
-        followed
-    } else {
-        sought
+    let Sought { id, missing } = match (follow, after) {
+        (false, _) => sought,
+        (true, None) => followed(&context, sought).await?,
+        (true, Some(_)) => unmoved(&context, sought).await?,
     };
     let subscribing = context.engine().subscribe(id, after);
     let subscribing = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing);
     subscribing.await.map_err(naming(missing))
+}
+
+/// The item that was sought, unless it goes on as another: `after` is the number of an event, and each item numbers its own.
+async fn unmoved(context: &Context, sought: Sought) -> Result<Sought, Problem> {
+    let looking = context.engine().get(sought.id);
+    let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
+    let item = view.map_err(naming(sought.missing.clone()))?.item;
+    if item.extras.is_some_and(|extras| extras.moved_to.is_some()) {
+        return Err(Problem::invalid(
+            "`after` must be left out with `follow`, because the item was moved: the item that it goes on as numbers its events \
+             anew. `Last-Event-ID` counts as `after`",
+        ));
+    }
+    Ok(sought)
 }
 
 /// What a reader asks for.

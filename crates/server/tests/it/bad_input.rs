@@ -507,3 +507,26 @@ async fn a_list_without_end_is_refused_before_it_is_held_in_memory() {
     let got = http.post("queue.lease", &lease).await;
     assert_eq!((got.status, got.code().as_str()), (413, "too_large"));
 }
+
+#[tokio::test]
+async fn bad_changes_of_an_item_are_refused_before_it_is_sought() {
+    let (_server, mut http) = prepared().await;
+    let nobody = "00000000-0000-8000-8000-00000000ffff";
+    // `ID` is leased, which would be `wrong_state`.
+    let names = [json!({"id": nobody}), json!({"id": ID}), json!({"queue": "none", "address": "a"})];
+    for name in names {
+        for (call, fields, mentioned) in [
+            ("item.update", json!({"priority": 256}), "`priority`"),
+            ("item.update", json!({"enqueue_at": "2030-01-01T00:00:00Z", "delay": "1s"}), "`delay`"),
+            ("item.update", json!({"delay": "36501d"}), "`delay`"),
+            ("item.update", json!({"json": 1, "utf8": "x"}), "`json`"),
+            ("item.update", json!({"reference": "x".repeat(513)}), "`reference`"),
+            ("item.rerun", json!({"delay": "36501d"}), "`delay`"),
+        ] {
+            let request = with(name.clone(), fields);
+            let (status, code, message) = http.refused(call, &request).await;
+            assert_eq!((status, &*code), (400, "invalid_argument"), "{call} {request}");
+            assert!(message.contains(mentioned), "{call} {request}: {message}");
+        }
+    }
+}

@@ -27,6 +27,8 @@ mod exists_ok;
 #[cfg(test)]
 mod find;
 #[cfg(test)]
+mod follow;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod groups;

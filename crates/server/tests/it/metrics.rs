@@ -139,6 +139,7 @@ fn queue(name: &str) -> QueueOverview {
         subscribers: 8,
         retained: 5,
         failed: 0,
+        expired: 6,
         moving: 6,
         stopped: 2,
         paused: true,

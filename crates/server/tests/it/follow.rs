@@ -1,0 +1,64 @@
+//! Streams that follow an item along `moved_to`, over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::streams::Events;
+use crate::world::{TestServer, held, with};
+
+/// An item of the queue `q` that has failed for good.
+async fn failed(http: &mut Http) -> String {
+    let id = http.produce("q", json!([{"utf8": "work"}])).await[0].as_str().expect("an id").to_owned();
+    let leased = http.lease("q", 1).await;
+    let item = with(held(&leased[0]), json!({"dead": true}));
+    http.ok("queue.retry", json!({"queue": "q", "items": [item]})).await;
+    id
+}
+
+async fn until_moved(http: &mut Http, id: &str) -> Value {
+    loop {
+        let item = http.ok("item.get", json!({"id": id})).await["item"].clone();
+        if item["moved_to"].is_object() {
+            return item["moved_to"].clone();
+        }
+    }
+}
+
+async fn refused(server: &TestServer, query: &str, headers: &[(&str, &str)]) {
+    let mut http = server.connect().await;
+    http.send("GET", &format!("/v1/item.events?{query}"), headers, b"").await;
+    let got = http.receive().await;
+    assert_eq!((got.status, &*got.code()), (400, "invalid_argument"), "{query} {headers:?}");
+    assert!(got.message().contains("`after`"), "{}", got.message());
+}
+
+#[tokio::test]
+async fn after_beside_follow_is_refused_once_the_item_was_moved() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let live = http.produce("q", json!([{"utf8": "lives", "priority": 9}])).await[0].clone();
+    let live = live.as_str().expect("an id");
+    Events::open(&server, &format!("id={live}&after=0&follow=true"), &[]).await;
+    Events::open(&server, &format!("id={live}&follow=true"), &[("last-event-id", "0")]).await;
+    let id = failed(&mut http).await;
+    // The item goes on as a dead letter that lives: `follow` leads to the item itself.
+    until_moved(&mut http, &id).await;
+    let mut stream = Events::open(&server, &format!("id={id}&follow=true"), &[]).await;
+    let snapshot = stream.next().await.expect("a frame");
+    assert_eq!(snapshot.data["item"]["id"], id);
+    refused(&server, &format!("id={id}&after=0&follow=true"), &[]).await;
+    refused(&server, &format!("id={id}&follow=true"), &[("last-event-id", "0")]).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_to_an_item_that_was_rerun_goes_on_by_the_id_of_the_snapshot() {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let id = failed(&mut http).await;
+    let new = http.ok("item.rerun", json!({"id": id})).await["item"]["id"].clone();
+    let mut stream = Events::open(&server, &format!("id={id}&follow=true"), &[]).await;
+    let snapshot = stream.next().await.expect("a frame");
+    assert_eq!((snapshot.id, &snapshot.data["item"]["id"]), (Some(0), &new));
+    refused(&server, &format!("id={id}&follow=true"), &[("last-event-id", "0")]).await;
+    let led_to = new.as_str().expect("an id");
+    Events::open(&server, &format!("id={led_to}&follow=true"), &[("last-event-id", "0")]).await;
+}
