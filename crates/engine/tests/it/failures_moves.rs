@@ -23,7 +23,7 @@ pub(crate) const FAULTS: [Fault; 5] =
     [Fault::CrashBefore, Fault::CrashAfter, Fault::NotApplied, Fault::UnknownLost, Fault::UnknownDone];
 
 /// And what a relaxed store may do besides.
-const RELAXED_FAULTS: [Fault; 6] = {
+pub(crate) const RELAXED_FAULTS: [Fault; 6] = {
     let [crash_before, crash_after, not_applied, unknown_lost, unknown_done] = FAULTS;
     [crash_before, crash_after, not_applied, unknown_lost, unknown_done, Fault::TakenBack]
 };
@@ -55,24 +55,24 @@ impl Moving {
         self.engine.create_queue(create).await.expect("the queue is made");
     }
 
-    async fn stats(&self, queue: &QueueName) -> QueueStats {
+    pub(crate) async fn stats(&self, queue: &QueueName) -> QueueStats {
         self.engine.stats(queue).await.expect("stats")
     }
 
     /// Lets time pass until it is so.
-    async fn until(&self, what: impl AsyncFn() -> bool) {
+    pub(crate) async fn until(&self, what: impl AsyncFn() -> bool) {
         while !what().await {
             self.env.advance(Duration::from_millis(10));
             tokio::task::yield_now().await;
         }
     }
 
-    async fn serves(&self, queue: &QueueName) -> bool {
+    pub(crate) async fn serves(&self, queue: &QueueName) -> bool {
         let stats = self.stats(queue).await;
         stats.partitions.iter().all(|partition| partition.state == PartitionState::Available)
     }
 
-    async fn partition_of(&self, queue: &QueueName) -> PartitionId {
+    pub(crate) async fn partition_of(&self, queue: &QueueName) -> PartitionId {
         self.stats(queue).await.partitions[0].partition
     }
 
@@ -94,6 +94,18 @@ impl Moving {
             biased;
             _crashed = crashed.wait_for(|crashed| *crashed) => None,
             answer = call => Some(answer),
+        }
+    }
+
+    /// The answer of a call that waits for something that is tried again later.
+    pub(crate) async fn while_time_passes<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => return answer,
+                () = tokio::task::yield_now() => self.env.advance(Duration::from_millis(10)),
+            }
         }
     }
 
@@ -124,13 +136,13 @@ impl Moving {
             .await;
     }
 
-    async fn live(&self, queue: &QueueName) -> u64 {
+    pub(crate) async fn live(&self, queue: &QueueName) -> u64 {
         self.stats(queue).await.counts.live()
     }
 }
 
 /// In one place at all times; `from` has it, or `to`, or it is on its way.
-async fn is_in_one_place(moving: &Moving, from: &QueueName, to: &QueueName) {
+pub(crate) async fn is_in_one_place(moving: &Moving, from: &QueueName, to: &QueueName) {
     for queue in [from, to] {
         moving.until(async || moving.serves(queue).await).await;
     }

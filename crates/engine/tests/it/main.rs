@@ -13,6 +13,8 @@ mod failures;
 #[cfg(test)]
 mod failures_cron_moves;
 mod failures_crons;
+#[cfg(test)]
+mod failures_fall_back;
 mod failures_groups;
 #[cfg(test)]
 mod failures_keys;
@@ -25,6 +27,8 @@ mod failures_next;
 mod failures_queues;
 #[cfg(test)]
 mod failures_rebalance;
+#[cfg(test)]
+mod failures_reruns;
 #[cfg(test)]
 mod failures_rules;
 #[cfg(test)]

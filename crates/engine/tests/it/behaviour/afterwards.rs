@@ -12,7 +12,7 @@ use windlass_core::verbs::{Clear, NewItem, RetryItem, UpdateItem};
 use windlass_engine::{EngineError, Granted, ItemView, Redrive, Redriven, Rewrite};
 
 use super::addresses::at;
-use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
+use super::dead_queues::{all_moved, arrived, to_dead};
 use super::rebalance::rebalance;
 use super::{is_refused, retry_item};
 use crate::world::{World, bodies, item, items, queue_name};
@@ -27,7 +27,6 @@ on_every_store!(
     a_rerun_goes_to_the_home_that_its_address_has_by_now,
     a_chain_of_moves_is_followed_to_its_latest_item,
     a_redrive_gives_addresses_back_that_are_free,
-    what_waits_too_long_for_a_queue_that_is_not_there_falls_back,
     an_update_changes_what_is_given_and_nothing_else,
     updates_of_one_record_do_not_undo_each_other,
 );
@@ -38,7 +37,7 @@ async fn fail(world: &World, queue: &QueueName, item: &Granted, message: &str) {
     world.engine().retry(queue, vec![retry]).await.expect("judged").results.remove(0).expect("failed");
 }
 
-async fn failed(world: &World, queue: &QueueName, new: NewItem) -> ItemId {
+pub(super) async fn failed(world: &World, queue: &QueueName, new: NewItem) -> ItemId {
     let id = world.produce(queue, vec![new]).await[0];
     let leased = world.lease(queue, 1).await;
     assert_eq!(leased[0].leased.id, id);
@@ -46,19 +45,19 @@ async fn failed(world: &World, queue: &QueueName, new: NewItem) -> ItemId {
     id
 }
 
-async fn shown(world: &World, id: ItemId) -> ItemView {
+pub(super) async fn shown(world: &World, id: ItemId) -> ItemView {
     world.engine().get(id).await.expect("shown")
 }
 
-fn moved_to(view: &ItemView) -> Option<ItemId> {
+pub(super) fn moved_to(view: &ItemView) -> Option<ItemId> {
     view.item.extras.as_ref()?.moved_to.as_ref().map(|moved_to| moved_to.id)
 }
 
-fn payload(view: &ItemView) -> Option<&str> {
+pub(super) fn payload(view: &ItemView) -> Option<&str> {
     view.payload.as_deref().map(|body| std::str::from_utf8(body).expect("a text"))
 }
 
-async fn rerun(world: &World, id: ItemId) -> Result<ItemId, EngineError> {
+pub(super) async fn rerun(world: &World, id: ItemId) -> Result<ItemId, EngineError> {
     world.engine().rerun(id, None).await.map(|made| made.value.id)
 }
 
@@ -276,29 +275,6 @@ async fn a_redrive_gives_addresses_back_that_are_free(world: &World) {
     assert_eq!(shown(world, twice).await.phase(), Phase::Waiting);
     assert_eq!(world.engine().item_at(&queue, "taken").await.expect("there"), holder);
     assert_eq!(world.live(&queue).await, 3);
-}
-
-async fn what_waits_too_long_for_a_queue_that_is_not_there_falls_back(world: &World) {
-    let settings = Settings { retention_max_bytes: 10_000, ..to_dead() };
-    let queue = world.queue("q", 1, settings).await;
-    let large: Vec<NewItem> = (0..40).map(|number| item(&format!("{number:01000}"))).collect();
-    let ids = world.produce(&queue, large).await;
-    fail_all(world, &queue).await;
-    // The outbox sees to it on its own.
-    while world.stats(&queue).await.moving > 10 {
-        tokio::task::yield_now().await;
-    }
-    let stats = world.stats(&queue).await;
-    assert!(stats.retained <= 20, "{} are kept", stats.retained);
-    let moving = stats.moving as usize;
-    let oldest_kept = ids.len() - moving - 1;
-    let fallen = shown(world, ids[oldest_kept]).await;
-    assert_eq!((fallen.phase(), fallen.payload.is_some()), (Phase::Failed, true));
-    rerun(world, ids[oldest_kept]).await.expect("it moves no more");
-    let dead = world.queue("dead", 1, Settings::default()).await;
-    assert_eq!(arrived(world, &dead, moving).await.len(), moving);
-    all_moved(world, &queue).await;
-    assert_eq!(world.stats(&dead).await.counts.live() as usize, moving);
 }
 
 async fn an_update_changes_what_is_given_and_nothing_else(world: &World) {

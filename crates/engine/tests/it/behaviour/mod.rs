@@ -44,6 +44,7 @@ pub(crate) mod groups;
 mod history;
 mod idempotency;
 mod items;
+mod kept;
 mod leases;
 mod listing;
 mod max_items;
@@ -61,6 +62,8 @@ mod schedules;
 mod storage;
 pub(crate) mod streams;
 mod suspends;
+mod told;
+mod told_crons;
 mod unclaimed;
 mod waits;
 
@@ -112,6 +115,17 @@ async fn in_line(
         tokio::task::yield_now().await;
     }
     task
+}
+
+/// Lets the engine's own tasks go on until it is so.
+pub(crate) async fn until(what: impl AsyncFn() -> bool) {
+    for _ in 0..100_000 {
+        if what().await {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it does not come about");
 }
 
 pub(crate) fn phase(cancelled: &Committed<ItemView>) -> Phase {
