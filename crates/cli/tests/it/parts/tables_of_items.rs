@@ -38,7 +38,7 @@ fn priority_and_attempts_are_left_out_where_no_item_has_any() {
         shown.lines().next().unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let plain = failed("k");
-    assert_eq!(heading(&[plain.clone()]), ["ID", "STATE", "KIND", "CREATED", "CHANGED", "ERROR"]);
+    assert_eq!(heading(std::slice::from_ref(&plain)), ["ID", "STATE", "KIND", "CREATED", "CHANGED", "ERROR"]);
     let tried = Item { attempts: 1, ..plain.clone() };
     assert!(heading(&[plain.clone(), tried]).contains(&"ATTEMPTS".to_owned()));
     let urgent = Item { priority: 1, ..plain.clone() };
