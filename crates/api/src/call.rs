@@ -54,7 +54,7 @@ calls! {
     "queues.create" queues::CreateQueueRequest => queues::QueueReply, changes: "Makes a queue.";
     "queues.update" queues::UpdateQueueRequest => queues::QueueReply, changes: "Changes settings of a queue.";
     "queues.info" queues::QueueInfoRequest => queues::QueueReply, reads: "Shows a queue and its settings.";
-    "queues.list" queues::ListQueuesRequest => queues::ListQueuesReply, reads: "Lists queues by name, or those first where most is to be seen.";
+    "queues.list" queues::ListQueuesRequest => queues::ListQueuesReply, reads: "Lists queues by name, or by waiting items, failed items or oldest waiting item.";
     "queues.history" queues::QueuesHistoryRequest => queues::QueuesHistoryReply, reads: "Tells what went on in queues lately.";
     "queues.delete" queues::DeleteQueueRequest => queues::DeleteQueueReply, changes: "Deletes a queue.";
     "queue.stats" queues::QueueStatsRequest => queues::QueueStatsReply, reads: "Counts what is in a queue.";
@@ -75,7 +75,7 @@ calls! {
     "item.wait" items::WaitItemRequest => items::ItemReply, reads, waits: "Waits for an item to end, and shows it.";
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
     "item.update" items::UpdateItemRequest => items::ItemReply, changes: "Changes an item that is not leased and has not ended.";
-    "item.rerun" items::RerunItemRequest => items::RerunItemReply, changes: "Produces an item that has ended anew.";
+    "item.rerun" items::RerunItemRequest => items::RerunItemReply, changes: "Reruns an item that has ended, as a new item.";
     "items.find" items::FindItemsRequest => items::FindItemsReply, reads: "Finds items by what they show, also those that have ended.";
     "items.change" items::ChangeItemsRequest => items::ChangeItemsReply, changes: "Cancels, reruns, deletes or hurries all items that a filter finds.";
     "items.errors" items::ItemErrorsRequest => items::ItemErrorsReply, reads: "Counts what the kept items of a queue failed of.";

@@ -162,7 +162,7 @@ pub struct UpdateCronRequest {
     #[field(4)]
     #[schemars(length(max = 64))]
     pub timezone: Option<String>,
-    /// What is produced each time: all of it anew.
+    /// What is produced each time: replaced as a whole.
     #[field(5)]
     pub item: Option<CronItem>,
     /// What becomes of times that were missed by more than 5 s.

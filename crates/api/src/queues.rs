@@ -79,7 +79,7 @@ pub struct Queue {
     /// Headers that `items.find` answers from an index; `reference` is the field of that name.
     #[field(23)]
     pub indexed_headers: Vec<String>,
-    /// What is likely not meant so, in words: a `dead_queue` that there is not.
+    /// Warnings about settings, such as a `dead_queue` that does not exist.
     #[field(24, optional)]
     pub warnings: Vec<String>,
 }
@@ -203,7 +203,7 @@ pub struct CreateQueueRequest {
     pub indexed_headers: Option<HeaderNames>,
 }
 
-/// A list that can be unset, or set and empty: that is not the same.
+/// `HeaderNames`: a list of its own message, so that "unset" and "empty" differ in protobuf.
 #[request(transparent)]
 pub struct HeaderNames {
     /// Names of headers.

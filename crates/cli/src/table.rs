@@ -4,8 +4,6 @@ use crate::human::excerpt;
 
 /// A cell is cut here: one long value must not push all others off the screen.
 const CELL_MAX: usize = 200;
-/// The last column is not cut below this to make a table fit: the lines break instead.
-const LAST_CELL_MIN: usize = 10;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -34,28 +32,39 @@ impl Table {
     /// With its headings, and a line end after each line.
     pub(crate) fn show(&self) -> String {
         let headings: Vec<String> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-        std::iter::once(&headings).chain(&self.rows).map(|row| self.line(row)).collect()
+        let widths = self.widths();
+        std::iter::once(&headings).chain(&self.rows).map(|row| self.line(row, &widths)).collect()
     }
 
-    /// Like [`Table::show`], the cells of the last column cut so that lines are no longer than `width`, if there is one.
-    pub(crate) fn show_within(mut self, width: Option<usize>) -> String {
-        let last = self.columns.len() - 1;
-        let before: usize = (0..last).map(|column| self.width(column) + GAP.len()).sum();
-        if let Some(width) = width {
-            // The mark of a cut takes a place too.
-            let most = width.saturating_sub(before).max(LAST_CELL_MIN) - 1;
-            let is_long = |cell: &&mut String| cell.chars().count() > most + 1;
-            let cells = self.rows.iter_mut().map(|row| &mut row[last]);
-            cells.filter(is_long).for_each(|cell| *cell = excerpt(cell, most));
+    /// Like [`Table::show`], with the widest of the columns named in `cut` narrowed until a line has at most `width` columns,
+    /// if there is a width. No column becomes narrower than its heading: the lines break instead.
+    pub(crate) fn show_within(mut self, width: Option<usize>, cut: &[&str]) -> String {
+        let Some(width) = width else { return self.show() };
+        let mut widths = self.widths();
+        while widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) > width {
+            let can_be_cut =
+                |(name, _): &(&str, Align), width: usize| cut.contains(name) && width > name.len();
+            let columns = self.columns.iter().zip(&mut widths);
+            let widest = columns
+                .filter(|(column, width)| can_be_cut(column, **width))
+                .max_by_key(|(_, width)| **width);
+            let Some((_, widest)) = widest else { break };
+            *widest -= 1;
+        }
+        for (cell, most) in self.rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
+            if cell.chars().count() > *most {
+                // `…` takes one column.
+                *cell = excerpt(cell, most - 1);
+            }
         }
         self.show()
     }
 
-    fn line(&self, row: &[String]) -> String {
+    fn line(&self, row: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (index, cell) in row.iter().enumerate() {
             let gap = if index == 0 { "" } else { GAP };
-            let fill = " ".repeat(self.width(index) - cell.chars().count());
+            let fill = " ".repeat(widths[index] - cell.chars().count());
             match self.columns[index].1 {
                 Align::Left => line.extend([gap, cell, &fill]),
                 Align::Right => line.extend([gap, &fill, cell]),
@@ -66,9 +75,15 @@ impl Table {
         line
     }
 
-    fn width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[column].chars().count());
-        cells.chain([self.columns[column].0.len()]).max().unwrap_or_default()
+    /// Of each column: its longest cell or its heading.
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| name.len()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
+        widths
     }
 }
 

@@ -71,14 +71,14 @@ impl Builder {
     }
 }
 
-/// Which queues of all come first.
+/// Order of a list of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueOrder {
-    /// Those in which most items wait.
+    /// Most waiting items first.
     Waiting,
-    /// Those of which most items failed since the server was started.
+    /// Most failed items that are kept first.
     Failed,
-    /// Those whose oldest waiting item is the oldest.
+    /// The oldest waiting item first.
     Oldest,
 }
 
@@ -169,7 +169,7 @@ impl Client {
         self.list_queues(ListQueuesRequest { meta: true, ..ListQueuesRequest::default() }).await
     }
 
-    /// At most `limit` queues, 1 to 1000, each with its counts: those first of which the order says so.
+    /// The first `limit` (1 to 1000) queues in `order`, with counts.
     pub async fn queues_first(&self, order: QueueOrder, limit: u32) -> Result<Vec<Queue>, ClientError> {
         let order = match order {
             QueueOrder::Waiting => "waiting",

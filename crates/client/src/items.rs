@@ -1,4 +1,4 @@
-//! Items after they were produced: found, looked at, changed, and made anew.
+//! Items after they were produced: found, looked at, changed, and rerun.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Client {
         Ok(self.call(&request).await?.item)
     }
 
-    /// Produces an item that has ended anew, if its payload is kept: at once, or after `delay`.
+    /// Reruns an item that has ended, if its payload is kept: the new item is due at once, or after `delay`.
     pub async fn rerun(
         &self,
         id: impl Into<String>,
@@ -50,7 +50,8 @@ impl Client {
         Ok(self.call(&request).await?.item)
     }
 
-    /// Items of all queues that are `suspended`, `failed` or `expired`, as the request says, the newest first: one page.
+    /// Items of all queues that are `suspended`, `failed` or `expired`, as the request says, the newest first: one page, of at
+    /// most 1000 items.
     pub async fn find_in_all_queues(&self, request: FindItemsRequest) -> Result<FindItemsReply, ClientError> {
         self.call(&FindItemsRequest { queue: None, ..request }).await
     }
@@ -113,7 +114,8 @@ impl QueueClient {
         Ok(self.client.call(&request).await?.item)
     }
 
-    /// Produces the latest item that had this address anew, if it has ended and its payload is kept: at once, or after `delay`.
+    /// Reruns the latest item that had this address, if it has ended and its payload is kept: the new item is due at once, or
+    /// after `delay`.
     pub async fn rerun_at(
         &self,
         address: impl Into<String>,

@@ -8,7 +8,7 @@ use crate::error::ClientError;
 
 /// A call whose reply may have a `pivot`, after which the same call goes on.
 pub trait Paged: Call {
-    /// The pivot of a reply; none at the end.
+    /// The pivot to go on with; none at the end.
     fn pivot_of(reply: &Self::Reply) -> Option<String>;
 
     /// The same request, going on after `pivot`.
@@ -34,6 +34,9 @@ impl<C: Paged> Pages<C> {
 
     /// The next page; none after the last. A page that failed can be asked for again, and so can one whose answer was not
     /// waited for.
+    ///
+    /// With `partial`, the page after which only partitions in `missing` are left is the last. Its `pivot` is set: a request
+    /// with it goes on once they serve.
     pub async fn next(&mut self) -> Option<Result<C::Reply, ClientError>> {
         let request = self.next.as_ref()?;
         let reply = match self.client.call(request).await {
@@ -48,18 +51,25 @@ impl<C: Paged> Pages<C> {
     }
 }
 
-macro_rules! paged {
-    ($($request:ident)+) => {
-        $(impl Paged for $request {
-            fn pivot_of(reply: &Self::Reply) -> Option<String> {
-                reply.pivot.clone()
-            }
+impl Paged for FindItemsRequest {
+    /// A `partial` reply has a pivot for as long as a partition is missing. One for which no item was looked at is the last:
+    /// the partitions that serve are at their ends.
+    fn pivot_of(reply: &Self::Reply) -> Option<String> {
+        let only_missing = reply.scanned == 0 && reply.items.is_empty() && !reply.missing.is_empty();
+        reply.pivot.clone().filter(|_| !only_missing)
+    }
 
-            fn after(self, pivot: String) -> Self {
-                Self { pivot: Some(pivot), ..self }
-            }
-        })+
-    };
+    fn after(self, pivot: String) -> Self {
+        Self { pivot: Some(pivot), ..self }
+    }
 }
 
-paged! { FindItemsRequest ChangeItemsRequest }
+impl Paged for ChangeItemsRequest {
+    fn pivot_of(reply: &Self::Reply) -> Option<String> {
+        reply.pivot.clone()
+    }
+
+    fn after(self, pivot: String) -> Self {
+        Self { pivot: Some(pivot), ..self }
+    }
+}

@@ -84,7 +84,7 @@ impl Extras {
         self.attempts_logged = self.attempts_logged.saturating_add(1);
         self.attempt_bytes = self.attempt_bytes.saturating_add(bytes.try_into().unwrap_or(u32::MAX));
         if self.attempts_logged > LOGGED_MAX {
-            // One of eleven went, of which the length is not known.
+            // The eleventh attempt replaces the oldest, whose length is not stored: subtract the average.
             self.attempt_bytes -= self.attempt_bytes / (LOGGED_MAX + 1);
         }
         part

@@ -134,7 +134,7 @@ pub enum MoveReason {
     Expired,
     /// Somebody sent it back.
     Redrive,
-    /// Somebody had it run again in its own queue.
+    /// It was rerun in its own queue.
     Rerun,
     /// It was made when its group was done.
     GroupEnd,

@@ -327,7 +327,7 @@ impl Queue {
             closed: place.is_none() || self.draining.contains(&partition),
             at_home: several.then(at_home),
             queue: Some(self.name.clone()),
-            // Alone it has everything, and needs no row for that.
+            // 0 stands for one partition, so that a queue of one writes no field.
             shares: if several { self.partitions.len() as u32 } else { 0 },
             unknown: Vec::new(),
         }

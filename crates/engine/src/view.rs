@@ -106,7 +106,7 @@ pub(crate) async fn cancel(
     store: &dyn Store,
     id: ItemId,
 ) -> Result<Committed<ItemView>, EngineError> {
-    // Before it, too: they are gone afterwards if nothing of the item is kept.
+    // Read the facts before the cancel: an item that is not kept has none afterwards.
     let facts_before = facts(store, id).await?;
     let Answer { reply: Cancelled { item, member }, sequence } =
         home.partition.apply(Cancel(id.number)).await?;

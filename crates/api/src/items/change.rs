@@ -61,7 +61,7 @@ pub struct UpdateItemRequest {
     pub bytes: Option<Bytes>,
 }
 
-/// Headers that can be unset, or set and empty: that is not the same.
+/// `Headers`: a map of its own message, so that "unset" and "empty" differ in protobuf.
 #[request(transparent)]
 pub struct Headers {
     /// Texts by name.

@@ -78,7 +78,7 @@ pub struct FindItemsRequest {
     pub partial: bool,
 }
 
-/// A list that can be unset, or set and empty: that is not the same.
+/// `States`: a list of its own message, so that "unset" and "empty" differ in protobuf.
 #[request(transparent)]
 pub struct States {
     /// Each `held`, `scheduled`, `waiting`, `leased`, `suspended`, `completed`, `failed`, `cancelled` or `expired`.

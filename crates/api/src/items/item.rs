@@ -221,7 +221,8 @@ pub struct MovedTo {
     pub id: String,
 }
 
-/// A list that can be unset, or set and empty: `item.get` tells that there were no attempts, and other calls tell nothing.
+/// `AttemptLog`: a list of its own message, so that "unset" and "empty" differ in protobuf. Empty in `item.get` if there were
+/// no attempts; unset in other calls.
 #[request(transparent)]
 pub struct AttemptLog {
     /// At most ten, in the order in which they ended.

@@ -39,7 +39,7 @@ pub struct LeaseRequest {
     pub max_priority: Option<u32>,
 }
 
-/// A list that can be unset, or set and empty: that is not the same.
+/// `Kinds`: a list of its own message, so that "unset" and "empty" differ in protobuf.
 #[request(transparent)]
 pub struct Kinds {
     /// Each 1 to 128 characters.

@@ -1,4 +1,4 @@
-//! What went on in queues lately.
+//! Requests and replies of `queues.history`.
 
 use windlass_api_derive::{reply, request};
 
@@ -15,7 +15,7 @@ pub struct QueuesHistoryRequest {
     pub span: Option<Span>,
 }
 
-/// A list that can be unset, or set and empty: that is not the same.
+/// `QueueNames`: a list of its own message, so that "unset" and "empty" differ in protobuf.
 #[request(transparent)]
 pub struct QueueNames {
     /// Names of queues.

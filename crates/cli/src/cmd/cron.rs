@@ -41,7 +41,7 @@ Examples:
     Create(Create),
     /// List the crons of all queues
     #[command(after_help = "\
-Times are by the clocks of each cron.
+Times are in each cron's own time zone.
 
 Example:
   windlass cron list")]
@@ -293,7 +293,7 @@ fn table(crons: &[Cron], now: Time) -> String {
     table.show()
 }
 
-/// The clocks that a cron goes by.
+/// A cron's time zone.
 struct Zone(TimeZone);
 
 impl Zone {
@@ -310,7 +310,7 @@ impl Zone {
                 let local = at.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M:%S %Z");
                 format!("{local} ({})", relative(time, now))
             }
-            // Beyond the years that are counted here.
+            // Outside the years that jiff supports.
             Err(_) => moment(time, now),
         }
     }

@@ -10,7 +10,8 @@ use windlass_api::{Span, Time};
 
 use super::emit::{Emit, Resume, Suspend};
 use super::items::shown::error_of;
-use super::update::{Rerun, Update, run_now};
+use super::rerun::Rerun;
+use super::update::{Update, run_now};
 use super::watch::Watch;
 use crate::exit::{Exit, Failure};
 use crate::human::{count, counted, moment, relative};
@@ -81,14 +82,15 @@ Examples:
     #[command(after_help = "\
 Each event is a line: when, its number, its type, its payload. On a terminal, events of the type `progress` with a payload \
 like {\"done\": 3, \"total\": 10} move a bar instead. With --json each frame of the stream is a document on its own line. A \
-connection that is lost is made again, and nothing is missed. At the end the result or the error is shown. Ends with 0 once \
-the item has ended, however it did; with --exit-status it ends with 0 only if the item was completed, and with 1 if the item \
-failed, was cancelled or expired, or if nothing of it is kept that would tell.
+connection that is lost is made again, and nothing is missed. At the end the result or the error is shown; with --json the last \
+document is the item, as `{\"item\": …}`, if the item is kept. Ends with 0 once the item has ended, however it did; with \
+--exit-status it ends with 0 only if the item was completed, and with 1 if the item failed, was cancelled or expired, or if \
+nothing of it is kept that would tell.
 
 Examples:
   windlass item watch 00000000-0000-8080-8000-000000000001
   windlass item watch --queue reports --address 2026-q1
-  windlass item watch 00000000-0000-8080-8000-000000000001 --after 0 --json | jq .data.json")]
+  windlass item watch 00000000-0000-8080-8000-000000000001 --after 0 --json | jq 'select(.event).data.json'")]
     Watch(Watch),
     /// Change an item that is not leased and has not ended
     #[command(after_help = "\
@@ -104,7 +106,7 @@ Examples:
 Example:
   windlass item run-now 00000000-0000-8080-8000-000000000001")]
     RunNow(Name),
-    /// Produce an item that has ended anew
+    /// Rerun an item that has ended, as a new item
     #[command(after_help = "\
 Its payload must be kept: `windlass queue update --retain-payload` says whose is. The id of the new item is printed; the old \
 one stays as it ended, and leads to the new one.
@@ -151,7 +153,7 @@ pub(super) struct Name {
 /// Of an item that was moved or rerun: what became of it.
 #[derive(Debug, Args)]
 pub(super) struct Follow {
-    /// Go on to the latest item that this one was moved to, sent back to or rerun as
+    /// Follow `moved_to` to the latest item
     #[arg(long)]
     pub(super) follow: bool,
 }

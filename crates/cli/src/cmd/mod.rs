@@ -17,6 +17,7 @@ pub(crate) mod produce;
 pub(crate) mod queue;
 pub(crate) mod reference;
 pub(crate) mod release;
+pub(crate) mod rerun;
 pub(crate) mod retry;
 pub(crate) mod rules;
 pub(crate) mod serve;

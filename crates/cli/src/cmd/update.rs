@@ -1,13 +1,12 @@
-//! `windlass item update`, `run-now` and `rerun`: what can be done about an item after it was produced.
+//! `windlass item update` and `run-now`: changes of an item that is not leased and has not ended.
 
 use clap::Args;
-use windlass_api::items::{Headers, ItemReply, RerunItemRequest, UpdateItemRequest};
+use windlass_api::items::{Headers, ItemReply, UpdateItemRequest};
 use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
 use super::item::Name;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
+use crate::exit::Failure;
 use crate::payload::{Form, payload};
 use crate::remote::Remote;
 use crate::values::header;
@@ -86,22 +85,4 @@ pub(super) async fn run_now(name: Name, remote: &Remote) -> Result<ItemReply, Fa
     let Name { id, queue, address } = name;
     let delay = Some(Span::ZERO);
     remote.call(&UpdateItemRequest { id, queue, address, delay, ..UpdateItemRequest::default() }).await
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Rerun {
-    #[command(flatten)]
-    name: Name,
-    /// Not before so much time has passed on the server
-    #[arg(long, value_name = "DURATION")]
-    delay: Option<Span>,
-}
-
-impl Rerun {
-    pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let Name { id, queue, address } = self.name;
-        let reply = remote.call(&RerunItemRequest { id, queue, address, delay: self.delay }).await?;
-        out.reply(&reply, |_| format!("{}\n", reply.item.id.clone().unwrap_or_default()))?;
-        Ok(Exit::Done)
-    }
 }

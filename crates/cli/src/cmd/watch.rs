@@ -7,9 +7,9 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use windlass_api::events::{EndFrame, EventFrame, SnapshotFrame};
-use windlass_api::items::GetItemRequest;
+use windlass_api::items::{GetItemRequest, ItemReply};
 use windlass_api::{Code, Time};
-use windlass_client::{ClientError, Frame, PayloadExt};
+use windlass_client::{ClientError, Events, Frame, PayloadExt};
 
 use super::item::{ExitStatus, Follow, Name, payload_of};
 use super::items::shown::error_of;
@@ -37,11 +37,16 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        // Whoever names a server or an item that is not there hears of it; one that was there is waited for.
+        // A server or an item that is not there is an error here; an item that was there is waited for.
         let (Name { id, queue, address }, Follow { follow }) = (self.name, self.follow);
+        // The numbers of events are those of one item: beside `after` the stream judges whether it may follow.
+        let (follow, stream_follows) = (follow && self.after.is_none(), follow && self.after.is_some());
         let found = remote.patient().call(&GetItemRequest { id, queue, address, follow }).await;
         let item = found.map_err(remote::not_read)?.item;
-        watch(item.id, self.after, self.status, remote, out).await
+        let events = remote.watching().events(&item.id);
+        let events = if stream_follows { events.follow() } else { events };
+        let events = if let Some(after) = self.after { events.after(after) } else { events };
+        watch(item.id, events, self.status, remote, out).await
     }
 }
 
@@ -49,13 +54,11 @@ impl Watch {
 /// nothing is missed.
 pub(crate) async fn watch(
     id: String,
-    after: Option<u64>,
+    mut events: Events,
     status: ExitStatus,
     remote: &Remote,
     out: Output,
 ) -> Result<Exit, Failure> {
-    let events = remote.watching().events(&id);
-    let mut events = if let Some(after) = after { events.after(after) } else { events };
     let mut view = View { out, bar: None, lost: false };
     let mut last_state = None;
     while let Some(frame) = events.next().await {
@@ -73,7 +76,7 @@ pub(crate) async fn watch(
             Err(error) => return Err(remote::not_read(error)),
         }
     }
-    if last_state.is_some() && !out.json() {
+    if last_state.is_some() {
         view.outcome(&id, remote).await?;
     }
     view.close();
@@ -117,10 +120,20 @@ impl View {
         }
     }
 
-    /// What came out of the item, if that is kept.
+    /// Result and error of the item, or with `--json` the item.
     async fn outcome(&self, id: &str, remote: &Remote) -> Result<(), Failure> {
-        // Of most items that have nothing to show nothing is kept.
-        let Ok(item) = remote.client().item(id).await else { return Ok(()) };
+        let item = match remote.patient().item(id).await {
+            Ok(item) => item,
+            // An item without result, error or events may not be kept: `not_found` is no failure.
+            Err(error) if error.code() == Some(Code::NotFound) => return Ok(()),
+            Err(error) => {
+                self.talk(&format!("the outcome cannot be read: {}", remote::described(&error)));
+                return Ok(());
+            }
+        };
+        if self.out.json() {
+            return self.out.document(&ItemReply { item });
+        }
         if let Some(result) = &item.result {
             self.line(&line(None, None, "result", &payload_of(result)))?;
         }

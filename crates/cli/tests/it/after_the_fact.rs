@@ -1,7 +1,8 @@
-//! Items after they were produced: found, changed, made anew, and what became of them.
+//! Items after they were produced: found, changed, rerun, and what became of them.
 
 use serde_json::json;
 
+use crate::fake_server;
 use crate::world::{Server, id, run, says};
 
 /// A server whose queue `mail` has these items that failed, by kind; nothing else is there.
@@ -46,7 +47,7 @@ fn items_are_found_by_what_they_show() {
 }
 
 #[test]
-fn more_than_is_asked_for_is_told_and_can_be_had() {
+fn find_says_when_there_may_be_more_and_all_shows_everything() {
     let server = Server::with_queue("mail", &[]);
     let lines = "{\"json\": 1}\n{\"json\": 2}\n{\"json\": 3}\n";
     server.run_with(&["produce", "mail"], lines).ok();
@@ -71,6 +72,66 @@ fn failed_items_of_all_queues_are_found_with_their_queues() {
 }
 
 #[test]
+fn a_search_of_all_queues_says_where_it_was_cut() {
+    let server = with_failed(&["invoice", "letter"], &[]);
+    let find = |flags: &[&str]| server.run(&[&["items", "find", "--state", "failed"], flags].concat());
+    assert_eq!(find(&["--limit", "3"]).err, "");
+    assert_eq!(find(&["--limit", "2"]).err, "only the newest 2 are shown: name a queue for all\n");
+    assert!(find(&["--all"]).failed(2).contains("--all needs a QUEUE"));
+}
+
+/// A page without items, because the only partition with more does not serve.
+fn only_missing() -> String {
+    json!({"items": [], "scanned": 0, "missing": [1], "pivot": "p"}).to_string()
+}
+
+#[test]
+fn a_partial_search_ends_where_only_missing_partitions_are_left() {
+    let item = json!({"id": "00000000-0000-8080-8000-000000000001", "state": "failed"});
+    let first = json!({"items": [item], "scanned": 1, "missing": [1], "pivot": "o"}).to_string();
+    let url = fake_server::answer_in_turn(vec![("200 OK", first), ("200 OK", only_missing())]);
+    let found = run(&["items", "find", "mail", "--partial", "--json", "--url", &url]).json();
+    assert_eq!((found["items"].as_array().unwrap().len(), &found["scanned"]), (1, &json!(1)), "{found}");
+    assert_eq!((&found["missing"], &found["pivot"]), (&json!([1]), &json!("p")), "{found}");
+    let url = fake_server::answer("200 OK", only_missing());
+    let none = run(&["items", "find", "mail", "--partial", "--all", "--url", &url]);
+    let told = "nothing was found\nnot looked at, because they do not serve: partitions 1\n";
+    assert_eq!((none.code, none.err.as_str()), (Some(0), told), "{none:?}");
+}
+
+#[test]
+fn a_header_is_not_asked_for_twice() {
+    let twice =
+        ["items", "find", "mail", "--header", "a=1", "--header", "a=2", "--url", "http://127.0.0.1:9"];
+    assert!(run(&twice).failed(2).contains("`a` is given twice"));
+}
+
+#[test]
+fn a_change_of_nothing_ends_after_the_count() {
+    let matched = |matched: u64| json!({"matched": matched, "changed": matched, "failed": []}).to_string();
+    let url = fake_server::answer_in_turn(vec![("200 OK", matched(0)), ("200 OK", matched(5))]);
+    let ended = run(&["items", "change", "mail", "cancel", "--url", &url]);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("0 items cancelled\n", ""), "{ended:?}");
+}
+
+#[test]
+fn what_was_changed_before_a_failure_is_told() {
+    let failed = json!({"id": "00000000-0000-8080-8000-000000000001", "code": "wrong_state", "message": "it is leased"});
+    let page = json!({"matched": 3, "changed": 2, "failed": [failed], "pivot": "p"}).to_string();
+    let refusal =
+        json!({"error": {"code": "not_found", "message": "no queue", "details": {"queue": "mail"}}});
+    let answers = vec![("200 OK", page), ("404 Not Found", refusal.to_string())];
+    let url = fake_server::answer_in_turn(answers.clone());
+    let ended = run(&["items", "change", "mail", "cancel", "--yes", "--url", &url]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), "2 items cancelled\n"), "{ended:?}");
+    assert!(ended.err.contains("it is leased") && ended.err.contains("no queue `mail`"), "{ended:?}");
+    let url = fake_server::answer_in_turn(answers);
+    let ended = run(&["items", "change", "mail", "cancel", "--yes", "--json", "--url", &url]);
+    let reply: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((ended.code, &reply["changed"]), (Some(1), &json!(2)), "{ended:?}");
+}
+
+#[test]
 fn a_change_tells_first_how_many_items_match_and_changes_them() {
     let server = with_failed(&["invoice", "letter"], &[]);
     let rerun = ["items", "change", "mail", "rerun", "--state", "failed"];
@@ -78,7 +139,7 @@ fn a_change_tells_first_how_many_items_match_and_changes_them() {
     assert_eq!((dry.out.as_str(), dry.err.as_str()), ("2 items match\n", ""), "{dry:?}");
     assert_eq!(server.stats("mail")["counts"]["waiting"], 0);
     let done = server.run(&[&rerun[..], &["--kind", "letter"]].concat());
-    assert_eq!((done.out.as_str(), done.err.as_str()), ("1 item produced anew\n", "1 item matches\n"));
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("1 item rerun\n", "1 item matches\n"));
     assert_eq!(server.run(&[&rerun[..], &["--yes", "--json"]].concat()).json()["changed"], 1);
     assert_eq!(server.stats("mail")["counts"]["waiting"], 2);
     let first = ["items", "change", "mail", "set-priority"];
@@ -99,12 +160,12 @@ fn items_that_cannot_be_changed_are_told_one_by_one() {
     let held = server.lease("mail");
     server.run(&["complete", "mail", &held, "--result", "1"]).ok();
     let ended = server.run(&["items", "change", "mail", "rerun", "--state", "completed", "--yes"]);
-    assert_eq!((ended.code, ended.out.as_str()), (Some(1), "0 items produced anew\n"), "{ended:?}");
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), "0 items rerun\n"), "{ended:?}");
     assert!(ended.err.contains(id(&held)) && ended.err.contains("(wrong_state"), "{ended:?}");
 }
 
 #[test]
-fn nothing_is_deleted_unasked() {
+fn delete_without_a_terminal_needs_yes() {
     // Nobody has port 9 of this machine: the refusal is this program's.
     let delete = ["items", "change", "mail", "delete", "--url", "http://127.0.0.1:9"];
     assert!(run(&delete).failed(2).contains("say --yes"));
@@ -157,7 +218,7 @@ fn an_item_that_failed_is_rerun_and_leads_to_the_new_one() {
 }
 
 #[test]
-fn how_an_item_ended_is_the_exit_status_of_who_asks_for_that() {
+fn exit_status_tells_whether_the_item_completed() {
     let server = Server::with_queue("mail", &[]);
     server.produce("mail", &["fails"]);
     let failed = fail(&server, "never");
@@ -198,6 +259,8 @@ fn a_watch_follows_an_item_to_the_latest_of_its_chain() {
     let held = server.lease("mail");
     server.run(&["complete", "mail", &held, "--result", "1"]).ok();
     assert!(watch.end().ok().ends_with("-  -  result  1\n"));
+    let both = server.run(&["item", "watch", &old, "--follow", "--after", "0"]);
+    assert!(both.failed(1).contains("(invalid_argument)"));
     let old = server.run(&["item", "watch", &old, "--after", "0"]).ok();
     assert!(old.contains(&format!("-  -  went on as  mail, {new}\n")), "{old}");
 }

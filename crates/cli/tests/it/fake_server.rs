@@ -5,11 +5,20 @@ use std::net::TcpListener;
 
 /// Answers every request with this status and body. Returns the URL.
 pub(crate) fn answer(status: &'static str, body: String) -> String {
+    answer_in_turn(vec![(status, body)])
+}
+
+/// Answers with these statuses and bodies, and then with the last one for ever. Returns the URL.
+pub(crate) fn answer_in_turn(answers: Vec<(&'static str, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        for connection in listener.incoming() {
+        let last = answers.last().cloned();
+        for (connection, answer) in
+            listener.incoming().zip(answers.into_iter().chain(std::iter::repeat(last).flatten()))
+        {
             let mut connection = connection.unwrap();
+            let (status, body) = answer;
             let _asked = connection.read(&mut [0; 8192]);
             let head =
                 format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");

@@ -87,4 +87,4 @@ mod world;
 
 // What parts say to each other as `crate::…`.
 #[cfg(test)]
-use parts::{human, lines as feed};
+use parts::{human, lines as feed, payload, table};

@@ -41,8 +41,10 @@ fn frames_are_shown_as_they_are() {
     server.run(&["complete", "mail", &held]).ok();
     let shown = server.run(&["item", "watch", id(&held), "--after", "0", "--json"]).ok();
     let frames: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let names: Vec<&str> = frames.iter().map(|frame| frame["event"].as_str().unwrap()).collect();
+    let names: Vec<&str> = frames[..3].iter().map(|frame| frame["event"].as_str().unwrap()).collect();
     assert_eq!(names, ["list", "state", "end"]);
+    assert_eq!(frames[3], server.run(&["item", "get", id(&held), "--json"]).json(), "the outcome");
+    assert_eq!(frames.len(), 4);
     assert_eq!((&frames[0]["id"], &frames[0]["data"]["json"]), (&json!(1), &json!([1])));
     assert_eq!(frames[2]["data"], json!({"reason": "final", "state": "completed"}));
     let refused = server.run(&["item", "watch", id(&held), "--after", "9"]);

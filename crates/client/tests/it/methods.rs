@@ -259,7 +259,7 @@ async fn an_item_is_updated_rerun_and_followed_by_its_id_or_its_address() -> Res
 }
 
 #[tokio::test]
-async fn what_was_found_is_followed_to_its_end_over_empty_pages_and_failures() -> Result<(), ClientError> {
+async fn pages_continue_over_empty_pages_and_a_refused_one() -> Result<(), ClientError> {
     let page = |ids: &[&str], pivot: Option<&str>| {
         let items: Vec<_> = ids.iter().map(|id| json!({"id": id})).collect();
         let mut page = json!({"items": items, "scanned": 10_000});
@@ -286,6 +286,26 @@ async fn what_was_found_is_followed_to_its_end_over_empty_pages_and_failures() -
         ("items.find".to_owned(), request)
     };
     assert_eq!(asked(&server), [None, Some("p1"), Some("p2"), Some("p2")].map(request));
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_end_where_only_missing_partitions_are_left() -> Result<(), ClientError> {
+    let page = |items: Value, scanned: u64| {
+        let page = json!({"items": items, "scanned": scanned, "missing": [3], "pivot": "p"});
+        Act::Answer(Answer::json(200, &page.to_string()))
+    };
+    let script = [page(json!([{"id": "a"}]), 1), page(json!([]), 5), page(json!([]), 0), empty()];
+    let (server, client) = with_json(script).await;
+    let partial = FindItemsRequest { partial: true, ..FindItemsRequest::default() };
+    let mut found = client.queue("emails").find(partial);
+    let mut scanned = Vec::new();
+    while let Some(page) = found.next().await {
+        let page = page?;
+        assert_eq!((page.missing, page.pivot), (vec![3], Some("p".to_owned())));
+        scanned.push(page.scanned);
+    }
+    assert_eq!((scanned, server.left()), (vec![1, 5, 0], 1));
     Ok(())
 }
 

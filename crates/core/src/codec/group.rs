@@ -147,8 +147,9 @@ pub(super) fn encode_template(template: &Template) -> Vec<u8> {
 
 fn decode_hashes(record: &Record<'_>) -> Result<Hashes, DecodeError> {
     let Some(numbers) = record.fixed(HASHES)? else { return Ok(Hashes::Unknown) };
-    let (names, hashes) =
-        numbers.split_first().ok_or(DecodeError::new(HASHES, "says not whose hashes it holds"))?;
+    let (names, hashes) = numbers
+        .split_first()
+        .ok_or(DecodeError::new(HASHES, "has hashes without the fingerprint of their header names"))?;
     Ok(Hashes::Known { names: IndexedNames(*names), hashes: hashes.into() })
 }
 

@@ -48,13 +48,13 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Round numbers have their zeros at the end; turned around they make a short varint.
-/// Numbers that are as likely large as small.
+/// Little-endian u64s of 8 bytes each, for hashes: a varint would be longer.
 pub(super) fn put_fixed(out: &mut Vec<u8>, field: u8, numbers: impl Iterator<Item = u64>) {
     let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
     put_bytes(out, field, &bytes);
 }
 
+/// Round numbers have their zeros at the end; turned around they make a short varint.
 pub(super) fn put_float(out: &mut Vec<u8>, field: u8, value: f64) {
     put_unless_zero(out, field, value.to_bits().swap_bytes());
 }

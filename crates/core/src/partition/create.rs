@@ -41,12 +41,12 @@ pub(super) enum Bodies<'a> {
         attempts: Vec<Bytes>,
     },
     CopiedFrom(&'a Template),
-    /// An item that is run again gives its own bodies.
+    /// Rerun in this partition: the bodies are copied from this item.
     CopiedFromItem(ItemNumber, &'a Entry),
 }
 
 impl Bodies<'_> {
-    /// Those of an item that was never tried.
+    /// Bodies of an item without attempts.
     pub(super) fn given(payload: Bytes, facts: Option<Bytes>) -> Self {
         Self::Given { payload: Some(payload), facts, attempts: Vec::new() }
     }

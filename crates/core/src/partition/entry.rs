@@ -55,7 +55,7 @@ impl Entry {
         self.state = state;
     }
 
-    /// Extras that say nothing take memory all the same.
+    /// Frees `extras` if every field has its default: an empty box takes memory too.
     pub(super) fn drop_empty_extras(&mut self) {
         self.extras.take_if(|extras| **extras == Extras::default());
     }

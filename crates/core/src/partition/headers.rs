@@ -28,7 +28,7 @@ impl Partition {
         IndexedNames::of(&self.settings.indexed_headers)
     }
 
-    /// What another item is found by that gets the same headers: known if they were looked at under all present names.
+    /// Hashes for a copy of this item: `Unknown` unless the item was hashed under every currently indexed name.
     pub(super) fn hashes_of(&self, number: ItemNumber, entry: &Entry) -> Hashes {
         let names = &self.settings.indexed_headers;
         let is_known =

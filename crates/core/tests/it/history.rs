@@ -59,7 +59,7 @@ pub(crate) struct History {
     ended: BTreeSet<ItemNumber>,
     /// Items that were deleted.
     deleted: BTreeSet<ItemNumber>,
-    /// Final items that were made anew.
+    /// Final items that were rerun.
     rerun: BTreeSet<ItemNumber>,
     /// Items whose end is to be told.
     watched: BTreeSet<ItemNumber>,

@@ -59,7 +59,7 @@ impl Engine {
 /// How many items of the queue are in one of these states, as its partitions last told. A partition that does not serve tells
 /// nothing: its queue comes first, so that the search fails or names the partition.
 fn may_match(queue: &QueueHandle, asked: &BTreeSet<Phase>) -> u64 {
-    // Both before and after the counts are read: a partition that stops serving withdraws its counts.
+    // `is_served` is checked before and after reading the counts, because a partition that stops serving withdraws its counts.
     let served_before = queue.is_served();
     let overview = queue.overview();
     if asked.is_empty() {
@@ -80,7 +80,7 @@ fn in_phase(queue: &QueueOverview, phase: Phase) -> u64 {
         Phase::Suspended => queue.counts.suspended,
         Phase::Failed => queue.failed,
         Phase::Expired => queue.expired,
-        // More than there may be: these are not counted apart.
+        // Upper bound: completed and cancelled items have no counters of their own.
         Phase::Completed | Phase::Cancelled => queue.retained,
     }
 }

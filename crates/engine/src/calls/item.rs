@@ -18,7 +18,7 @@ use crate::view::{self, ItemView};
 #[derive(Clone)]
 struct Link {
     moved_to: Option<ItemId>,
-    /// Of a dead letter: the item that died, as far as the letter tells.
+    /// Of a dead letter: the item that died, as far as the dead letter tells.
     letter_of: Option<Option<ItemId>>,
     is_final: bool,
 }
@@ -65,8 +65,8 @@ impl Engine {
     }
 
     /// The latest item of the chain that an item belongs to: along `moved_to`, but passing over dead letters. Where a dead letter is
-    /// the last, the item that died is the answer, unless a letter is asked for that is not final; where the next is gone, the last
-    /// one that is there.
+    /// the last, the item that died is the answer, unless a dead letter is asked for that is not final; where the next is gone, the
+    /// last one that is there.
     pub async fn follow(&self, id: ItemId) -> Result<ItemId, EngineError> {
         let _call = self.host.enter()?;
         let first = self.link(id).await?.ok_or(EngineError::Refused(Refusal::NotFound))?;
@@ -87,7 +87,8 @@ impl Engine {
         }
     }
 
-    /// The item that died and became a letter, along all letters before; the first letter that is there, if that item is gone.
+    /// The item that died and became a dead letter, along all dead letters before; if that item is gone, the first dead letter
+    /// that is there.
     async fn died(&self, id: ItemId, letter: Link) -> Result<ItemId, EngineError> {
         let (mut answer, mut at) = (id, letter);
         while let Some(before) = at.letter_of.flatten() {

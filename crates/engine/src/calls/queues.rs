@@ -13,7 +13,7 @@ use crate::error::EngineError;
 use crate::history::QueueHistory;
 use crate::queue::{QueueOverview, QueueStats, Redrive, Redriven};
 
-/// Queues whose history is told to who names none.
+/// Maximum queues in a history reply: by default those with the most waiting items.
 pub const HISTORY_QUEUES_MAX: usize = 100;
 
 impl Engine {

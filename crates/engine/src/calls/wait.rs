@@ -105,7 +105,7 @@ impl Engine {
     }
 }
 
-/// Whether the item is a letter on its way to where it was redriven to: its end is told with where it went.
+/// Whether the item is a dead letter on its way to where it was redriven to: its end is told with where it went.
 fn is_redriven(item: &Item) -> bool {
     match &item.state {
         State::Final(outcome) => {

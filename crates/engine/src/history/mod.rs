@@ -75,7 +75,7 @@ struct State {
 
 /// The histories that are kept.
 ///
-/// Locked while the state of a queue without a place is, and the states of those with a place while it is: they do not lock it.
+/// Lock order: the state of a newcomer, then this list, then the states of queues in it.
 #[derive(Debug, Default)]
 pub(crate) struct Histories(Mutex<Vec<Weak<History>>>);
 
@@ -161,8 +161,7 @@ struct Activity {
     hour: u64,
     this_hour: u64,
     last_hour: u64,
-    /// Of `this_hour`: a place is asked for when twice as much was done as the last time, for that looks at every queue that
-    /// has one.
+    /// `this_hour` at which `admit` is tried next; doubled each time, because `admit` scans all `QUEUES_MAX` queues.
     next_try: u64,
 }
 
@@ -217,7 +216,7 @@ mod tests {
         Arc::new(History::new(Arc::clone(all), START))
     }
 
-    /// As many as have a place, in each of which so much was done.
+    /// `QUEUES_MAX` histories, each with `count` items produced.
     fn full(all: &Arc<Histories>, count: u64) -> Vec<Arc<History>> {
         let histories: Vec<_> = (0..QUEUES_MAX).map(|_| history(all)).collect();
         histories.iter().for_each(|history| history.count(START, &produced(count), &[]));

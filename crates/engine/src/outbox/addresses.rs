@@ -35,7 +35,8 @@ impl Carrier {
         Ok(assigned)
     }
 
-    /// Takes away the addresses that an item still bears where they were at home before: the home itself cannot know.
+    /// Clears `address` of each move whose address a live item holds in its former home partition: the new home does not see
+    /// that item.
     pub(super) async fn leave_out_taken_addresses(
         &self,
         queue: &QueueHandle,

@@ -138,7 +138,7 @@ impl QueueHandle {
                 Action::Rerun => {
                     let check = move |partition: &Partition, _| partition.check_rerun(number);
                     match merge.scans[*at].handle.query(check).await {
-                        // It is made anew in another partition.
+                        // It is rerun in another partition.
                         Ok(Ok(()) | Err(Refusal::Moved)) => Ok(()),
                         Ok(Err(refusal)) => Err(super::keyed::refused(id.partition, refusal)),
                         Err(error) => Err(error),
@@ -217,7 +217,7 @@ fn may_have_changed(result: &Result<(), EngineError>) -> bool {
     )
 }
 
-/// An item that cannot be asked for is taken for one that matches.
+/// If the item cannot be read now, it counts as matching.
 async fn matches_now(search: &Search, scan: &Scan, id: ItemId) -> bool {
     !matches!(search.match_now(scan, id.number).await, Ok(None))
 }

@@ -1,4 +1,4 @@
-//! What the kept items of a queue failed of.
+//! Error codes of the kept items of a queue: how many items have each, over all partitions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

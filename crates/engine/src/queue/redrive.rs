@@ -31,11 +31,11 @@ pub struct Redrive {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Redriven {
     pub moved: u64,
-    /// Letters that stay because the address that they had is taken.
+    /// Dead letters that stay because the address that they had is taken.
     pub skipped: u64,
 }
 
-/// The addresses that letters of one redrive are to have, and which letter each is for.
+/// The addresses that dead letters of one redrive are to have, and which dead letter each is for.
 struct Addresses<F> {
     /// By the names of their queues and the addresses.
     given: BTreeMap<(Arc<str>, Arc<str>), (PartitionId, ItemNumber)>,
@@ -122,8 +122,9 @@ async fn redrive_partition<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>>(
 }
 
 impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
-    /// Whether each letter can have its address again: no item of the target queue holds it, and no other letter is to have it.
-    /// An error where that is not known: then the letter stays, and holds up none behind it.
+    /// Whether each dead letter can have its address again: no item of the target queue holds it, and no other dead letter is to
+    /// have it.
+    /// An error where that is not known: then the dead letter stays, and holds up none behind it.
     async fn ask(
         &mut self,
         partition: PartitionId,
@@ -145,7 +146,7 @@ impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
         answers
     }
 
-    /// `holder`: the item that holds the letter's address.
+    /// `holder`: the item that holds the dead letter's address.
     fn judge(&mut self, partition: PartitionId, letter: AddressedLetter, holder: Option<ItemId>) -> Asked {
         let AddressedLetter { number, to, address } = letter;
         if holder.is_some() {

@@ -1,4 +1,4 @@
-//! A final item produced anew: in its own partition and one commit, or, where that takes nothing new or is not the home of the
+//! A final item rerun: in its own partition and one commit, or, where that takes nothing new or is not the home of the
 //! item's address any more, in another partition of the queue.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Items that are made anew and get their address back, with everything that can go wrong at every step on their way.
+//! Items that are rerun and get their address back, with everything that can go wrong at every step on their way.
 
 use windlass_core::id::ItemId;
 use windlass_core::item::MoveReason;

@@ -252,7 +252,8 @@ impl From<Refusal> for Problem {
             }
             Refusal::NoPayload { lost: false } => Self::new(
                 Code::WrongState,
-                "the payload of the item was not kept: the setting `retain_payload` of its queue says of which items it is",
+                "the payload of the item is not kept: set `retain_payload` of its queue to `failed` or `all` to keep payloads of \
+                 items that end from now on",
             ),
             Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. } => {
                 Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS)

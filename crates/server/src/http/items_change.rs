@@ -69,7 +69,7 @@ fn shown(page: ChangePage, pivot: Option<String>) -> Result<Answer<ChangeItemsRe
     let is_unavailable = |error: &EngineError| matches!(error, EngineError::Unavailable { .. });
     if changed == 0 && !refused.is_empty() && refused.iter().all(|(_, error)| is_unavailable(error)) {
         let mut problems: Vec<Problem> = refused.into_iter().map(|(_, error)| error.into()).collect();
-        // That some of it may have happened comes before all else.
+        // Prefer a problem with outcome `unknown`: the caller must learn that items may have changed.
         let unknown = problems.iter().position(|problem| problem.outcome == Some(Outcome::Unknown));
         return Err(problems.swap_remove(unknown.unwrap_or(0)));
     }

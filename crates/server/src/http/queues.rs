@@ -58,7 +58,7 @@ pub(super) async fn update(
     Ok(Answer::changed(QueueReply { queue: with_warnings(&context, &updated.value) }, updated.commits))
 }
 
-/// The queue with what is likely not meant so.
+/// The queue with its warnings.
 fn with_warnings(context: &Context, queue: &row::Queue) -> Queue {
     Queue { warnings: warnings(context, queue), ..show::queue(queue) }
 }
@@ -194,7 +194,7 @@ fn order(name: Option<&str>) -> Result<Order, Problem> {
     }
 }
 
-/// Sorts queues that are in the order of their names, which equals keep.
+/// Stable sort: queues with equal keys stay in the order of their names.
 fn sort(queues: &mut [QueueOverview], order: Order) {
     match order {
         Order::Name => {}

@@ -92,7 +92,7 @@ impl Record {
         (facts != Self::default()).then_some(facts)
     }
 
-    /// What stored facts are found by.
+    /// Header names and values in stored facts, the reference as `reference`.
     pub fn headers_of(facts: &Bytes) -> Vec<(String, String)> {
         let record = Self::from_stored(facts.clone());
         let headers = record.headers.into_iter().filter(|(name, _)| name != REFERENCE);

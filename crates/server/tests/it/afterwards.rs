@@ -1,4 +1,4 @@
-//! What items tell once something has become of them, and how they are run again, followed and changed, over HTTP.
+//! What items tell once something has become of them, and how they are rerun, followed and changed, over HTTP.
 
 use serde_json::{Value, json};
 use windlass_api::PROTOBUF;

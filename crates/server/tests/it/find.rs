@@ -102,7 +102,7 @@ async fn each_filter_finds_what_it_names_and_all_must_hold() {
 }
 
 #[tokio::test]
-async fn a_moment_is_in_what_begins_with_it_and_not_in_what_ends_with_it() {
+async fn after_is_inclusive_and_before_is_exclusive() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let id = produce_one(&mut http, json!({})).await;
     let at = http.item(&id).await["created_at"].clone();

@@ -1,4 +1,4 @@
-//! A final item is run again once: exactly one rerun of it makes an item, which has all that the old one had, and the old one
+//! A final item is rerun once: exactly one rerun of it makes an item, which has all that the old one had, and the old one
 //! stays as it ended.
 
 use std::collections::BTreeMap;

@@ -49,7 +49,7 @@ impl Client {
         Some(again)
     }
 
-    /// Ends an item in one way or another, and has it run again, often by two clients at once, and often more than once.
+    /// Ends an item in one way or another, and reruns it, often by two clients at once, and often more than once.
     async fn run_again(&mut self) {
         let Some(hold) = self.some_work().await else { return };
         self.end(hold).await;

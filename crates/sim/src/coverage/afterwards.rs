@@ -1,4 +1,4 @@
-//! What items have met that were changed or run again.
+//! What items have met that were changed or rerun.
 
 use windlass_core::item::{MoveReason, Phase};
 use windlass_core::refusal::Refusal;

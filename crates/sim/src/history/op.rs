@@ -255,7 +255,7 @@ impl Op {
         if let Self::Change(op) = self { Some(op) } else { None }
     }
 
-    /// The item that the call is to run again.
+    /// The item that the call is to rerun.
     pub fn rerun_of(&self) -> Option<ItemId> {
         if let Self::Rerun { id, .. } = self { Some(*id) } else { None }
     }

@@ -98,7 +98,7 @@ impl Plan {
         self
     }
 
-    /// Items are changed and run again; often while their queue gets other partitions, so that they go on elsewhere.
+    /// Items are changed and rerun; often while their queue gets other partitions, so that they go on elsewhere.
     pub(super) fn with_afterthoughts(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0 && self.habits.diverts == 0;
         if !fits || !rng.percent(45) {

@@ -62,12 +62,20 @@ struct Export {
     shows_queues: bool,
     /// By the partitions that they have in this directory, if it is the first store's: others hold no registry.
     queues: BTreeMap<PartitionId, Arc<Queue>>,
-    /// Made anew from its rows: they tell together what is to be seen of each item.
+    /// Rebuilt from its rows: what is shown of an item takes several of them.
     partition: Partition,
     /// Of this partition, those that were not printed yet: their bodies may be still to come.
-    items: BTreeMap<ItemNumber, Item>,
+    items: BTreeMap<ItemNumber, Listed>,
     lines: String,
     printed: Result<(), Failure>,
+}
+
+/// An item whose bodies may be still to come.
+#[derive(Debug)]
+struct Listed {
+    item: Item,
+    /// Whether a payload in the log is one that the item does not keep: it ended, and was not swept up yet.
+    drops_payload: bool,
 }
 
 impl Export {
@@ -120,11 +128,11 @@ impl Export {
             Change::PutBody { number, part, body } => {
                 self.end_rows();
                 self.print_items_before(number);
-                // Of one that was cleared or cancelled with its group and not swept up yet: dropped, as far as anybody can see.
-                let is_dropped = part == Part::Payload
-                    && self.partition.get(number).is_some_and(|item| !item.keeps_payload());
-                if !is_dropped && let Some(item) = self.items.remove(&number) {
-                    self.items.insert(number, contents::with_body(item, part, body));
+                if let Some(listed) = self.items.get_mut(&number)
+                    && !(listed.drops_payload && part == Part::Payload)
+                {
+                    let item = std::mem::take(&mut listed.item);
+                    listed.item = contents::with_body(item, part, body);
                 }
             }
             Change::Put(Row::Once(_) | Row::Intake(_) | Row::Rules(_) | Row::Rule(_))
@@ -143,9 +151,12 @@ impl Export {
             let Row::Item(row) = row else { continue };
             let is_moving = row.state.outgoing().is_some();
             let number = row.number;
-            let Some(seen) = rows.get(number).or(is_moving.then_some(row)) else { continue };
+            let held = rows.get(number);
+            let drops_payload = held.as_ref().is_some_and(|item| !item.keeps_payload());
+            let Some(seen) = held.or(is_moving.then_some(row)) else { continue };
             let member = rows.member(&seen);
-            self.items.insert(number, contents::item(id, queue.as_deref(), seen, member));
+            let item = contents::item(id, queue.as_deref(), seen, member);
+            self.items.insert(number, Listed { item, drops_payload });
         }
         if let Some(queue) = queue {
             let groups = rows.list_groups(None, usize::MAX);
@@ -157,7 +168,7 @@ impl Export {
         while let Some(first) = self.items.first_entry()
             && *first.key() < number
         {
-            let item = first.remove();
+            let Listed { item, .. } = first.remove();
             self.line(&ItemReply { item });
         }
     }
@@ -165,7 +176,7 @@ impl Export {
     fn end_partition(&mut self) {
         self.end_rows();
         let complete = std::mem::take(&mut self.items);
-        complete.into_values().for_each(|item| self.line(&ItemReply { item }));
+        complete.into_values().for_each(|Listed { item, .. }| self.line(&ItemReply { item }));
     }
 
     fn line(&mut self, document: &impl Serialize) {
@@ -182,5 +193,47 @@ impl Export {
         if self.printed.is_ok() {
             self.printed = self.out.export(&lines);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use windlass_core::settings::{RetainPayload, Settings};
+    use windlass_core::verbs::{Clear, Configure, NewItem, Produce};
+
+    use super::*;
+
+    /// An item with an address that was cleared, and that the sweep has still to meet.
+    fn cleared(retain_payload: RetainPayload) -> (PartitionId, Vec<Change>) {
+        let (id, now) = (PartitionId(1), Timestamp(1));
+        let mut partition = Partition::new(id, now);
+        let settings = Settings { version: 1, retain_payload, ..Settings::default() };
+        let body = Bytes::from_static(b"{\"secret\": 1}");
+        let item = NewItem { address: Some("here".into()), ..NewItem::plain("letter", body) };
+        let mut changes = partition.apply(now, Configure(settings)).changes;
+        changes.extend(partition.apply(now, Produce { items: vec![item] }).changes);
+        let clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
+        changes.extend(partition.apply(now, clear).changes);
+        // A log tells rows before bodies.
+        let (rows, bodies): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| matches!(change, Change::Put(_)));
+        (id, [rows, bodies].concat())
+    }
+
+    fn exported((partition, changes): (PartitionId, Vec<Change>)) -> String {
+        let mut export = Export::new(Output::new(true), true);
+        changes.into_iter().for_each(|change| export.change(partition, change));
+        export.end_partition();
+        export.lines
+    }
+
+    #[test]
+    fn a_payload_that_its_item_does_not_keep_is_not_exported() {
+        let bare = exported(cleared(RetainPayload::None));
+        assert!(bare.contains("\"cancelled\"") && bare.contains("\"here\""), "{bare}");
+        assert!(!bare.contains("\"bytes\""), "{bare}");
+        let whole = exported(cleared(RetainPayload::Failed));
+        assert!(whole.contains("\"cancelled\"") && whole.contains("\"bytes\""), "{whole}");
     }
 }

@@ -13,14 +13,17 @@ use crate::human::{count, counted};
 use crate::output::{Output, now};
 use crate::remote::{self, Remote};
 
-/// Cancel, rerun, delete or hurry all items that are found
+/// Cancel, rerun, delete or run now all items that match
 #[derive(Debug, Args)]
 #[command(after_help = "\
-First it is told how many items match, and before items are cancelled or deleted somebody at a terminal is asked; --yes does \
-without both. Where nobody can be asked, `delete` needs --yes. Items are judged one by one, the oldest first, and what was \
-changed stays changed if it is interrupted. `cancel` is for live items: leased ones stay until their workers give them up. \
-`rerun` is for items that have ended, whose payloads are kept. `run-now` is for scheduled ones, `set-priority` for all that are \
-not leased and have not ended, and `delete` for all: nothing of them is kept.
+Counts the matching items first. On a terminal, `cancel` and `delete` ask before they change anything; --yes skips count and \
+question. Without a terminal, `delete` needs --yes. Items that come to match after the count are changed too: to leave out \
+items that are produced meanwhile, give --created-before.
+
+Items are judged one by one, the oldest first. After an interruption, the items changed so far stay changed. `cancel` is for \
+live items: leased ones stay until their workers give them up. `rerun` is for items that have ended, whose payloads are kept. \
+`run-now` is for scheduled ones, `set-priority` for all that are not leased and have not ended, and `delete` for all: nothing \
+of them is kept.
 
 Examples:
   windlass items change mail rerun --state failed --error-code smtp_refused
@@ -35,10 +38,10 @@ pub(super) struct Change {
     /// With set-priority: 0 to 255; 0 goes first
     #[arg(long, value_name = "N", required_if_eq("action", "set-priority"))]
     priority: Option<u32>,
-    /// Tell how many items match, and change nothing
+    /// Count the matching items, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Neither count first nor ask
+    /// Skip the count and the question
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
 }
@@ -67,14 +70,14 @@ impl Action {
     const fn done(self) -> &'static str {
         match self {
             Self::Cancel => "cancelled",
-            Self::Rerun => "produced anew",
+            Self::Rerun => "rerun",
             Self::RunNow => "due now",
             Self::Delete => "deleted",
             Self::SetPriority => "of another priority",
         }
     }
 
-    /// Whether nothing brings the items back.
+    /// Whether somebody at a terminal is asked first: `delete` keeps nothing, and `cancel` ends work that waits.
     const fn is_asked_about(self) -> bool {
         match self {
             Self::Cancel | Self::Delete => true,
@@ -88,14 +91,18 @@ impl Change {
         let somebody_is_there = io::stdin().is_terminal() && io::stderr().is_terminal();
         self.check(somebody_is_there)?;
         let (action, dry_run, yes) = (self.action, self.dry_run, self.yes);
-        let request = self.request();
+        let request = self.request()?;
         let mut matched = None;
         if !yes {
             let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
-            let dry = changed(remote.client(), dry, None, out).await?;
+            let dry = changed(remote.client(), dry, None, out).await.complete()?;
             if dry_run {
                 out.reply(&dry, |_| would_be(&dry, action))?;
                 failed::told(&dry.failed, out);
+                return Ok(Exit::Done);
+            }
+            if dry.matched == 0 {
+                out.reply(&dry, |_| done(&dry, action))?;
                 return Ok(Exit::Done);
             }
             if !out.json() {
@@ -103,14 +110,21 @@ impl Change {
             }
             matched = Some(dry.matched);
         }
-        let is_to_be_asked = matched.is_some_and(|matched| matched > 0) && action.is_asked_about();
-        if is_to_be_asked && somebody_is_there && !agreed(action, out)? {
+        if let Some(matched) = matched
+            && action.is_asked_about()
+            && somebody_is_there
+            && !agreed(action, matched, out)?
+        {
             out.talk("nothing was changed");
             return Ok(Exit::Refused);
         }
-        let reply = changed(remote.patient(), request, matched, out).await?;
-        out.reply(&reply, |_| format!("{} {}\n", counted(reply.changed, "item"), action.done()))?;
-        Ok(ended(&reply, out))
+        let Changed { reply, failure } = changed(remote.patient(), request, matched, out).await;
+        // Pages before the one that failed stay changed.
+        if failure.is_none() || reply.matched > 0 {
+            out.reply(&reply, |_| done(&reply, action))?;
+        }
+        let exit = ended(&reply, out);
+        failure.map_or(Ok(exit), Err)
     }
 
     fn check(&self, somebody_is_there: bool) -> Result<(), Failure> {
@@ -124,14 +138,14 @@ impl Change {
         Ok(())
     }
 
-    fn request(self) -> ChangeItemsRequest {
-        ChangeItemsRequest {
+    fn request(self) -> Result<ChangeItemsRequest, Failure> {
+        Ok(ChangeItemsRequest {
             queue: self.queue,
-            filter: Some(self.filter.at(now())),
+            filter: Some(self.filter.at(now())?),
             action: self.action.name().to_owned(),
             priority: self.priority,
             ..ChangeItemsRequest::default()
-        }
+        })
     }
 }
 
@@ -147,13 +161,24 @@ fn would_be(dry: &ChangeItemsReply, action: Action) -> String {
     format!("{matched}, and {} of them would be {}\n", count(dry.changed), action.done())
 }
 
-/// All pages as one reply. `matched` is how many items are expected, if that is known.
-async fn changed(
-    client: &Client,
-    request: ChangeItemsRequest,
-    matched: Option<u64>,
-    out: Output,
-) -> Result<ChangeItemsReply, Failure> {
+fn done(reply: &ChangeItemsReply, action: Action) -> String {
+    format!("{} {}\n", counted(reply.changed, "item"), action.done())
+}
+
+/// All pages as one reply, up to the page that failed.
+struct Changed {
+    reply: ChangeItemsReply,
+    failure: Option<Failure>,
+}
+
+impl Changed {
+    fn complete(self) -> Result<ChangeItemsReply, Failure> {
+        self.failure.map_or(Ok(self.reply), Err)
+    }
+}
+
+/// `matched` is how many items are expected, if that is known.
+async fn changed(client: &Client, request: ChangeItemsRequest, matched: Option<u64>, out: Output) -> Changed {
     let bar = out.progress(matched);
     let mut pages = client.queue(&request.queue).change(request.clone());
     let mut all = ChangeItemsReply::default();
@@ -170,12 +195,7 @@ async fn changed(
         bar.set_message(format!("{} matched", count(all.matched)));
     }
     bar.finish_and_clear();
-    let Some(failure) = failure else { return Ok(all) };
-    // Nothing of the page that failed may be known, but what was changed before it stays changed.
-    if !request.dry_run && all.changed > 0 && !out.json() {
-        out.talk(&format!("{} changed before this:", counted(all.changed, "item")));
-    }
-    Err(failure)
+    Changed { reply: all, failure }
 }
 
 fn add(all: &mut ChangeItemsReply, page: ChangeItemsReply) {
@@ -185,8 +205,8 @@ fn add(all: &mut ChangeItemsReply, page: ChangeItemsReply) {
 }
 
 /// Asks whoever is at the terminal.
-fn agreed(action: Action, out: Output) -> Result<bool, Failure> {
-    out.pass(format!("{} them? [y/N] ", action.name()).as_bytes());
+fn agreed(action: Action, matched: u64, out: Output) -> Result<bool, Failure> {
+    out.pass(format!("{} {}? [y/N] ", action.name(), counted(matched, "item")).as_bytes());
     let mut answer = String::new();
     io::stdin()
         .read_line(&mut answer)

@@ -1,9 +1,12 @@
 //! The filters of `items.find` as flags.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
 use windlass_api::Time;
 use windlass_api::items::{ItemFilter, Kinds, States};
 
+use crate::exit::Failure;
 use crate::values::{Since, header};
 
 #[derive(Clone, Debug, Args)]
@@ -24,7 +27,7 @@ pub(super) struct Filter {
     /// Only items of this reference
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
-    /// Only items with this header; can be given several times
+    /// Only items with this header; can be given several times, once for each name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
     /// Only items that this client leased last
@@ -81,16 +84,16 @@ impl State {
 
 impl Filter {
     /// Durations are counted back from `now` once, so that all pages have the same filter.
-    pub(super) fn at(self, now: Time) -> ItemFilter {
+    pub(super) fn at(self, now: Time) -> Result<ItemFilter, Failure> {
         let names = |states: Vec<State>| states.into_iter().map(|state| state.name().to_owned()).collect();
         let moment = |since: Option<Since>| since.map(|since| since.from(now));
-        ItemFilter {
+        Ok(ItemFilter {
             states: self.states.map(|states| States { states: names(states) }),
             kinds: self.kinds.map(|kinds| Kinds { kinds }),
             group: self.group,
             address: self.address,
             reference: self.reference,
-            headers: self.headers.into_iter().collect(),
+            headers: headers(self.headers)?,
             client_id: self.client_id,
             error_code: self.error_code,
             cron: self.cron,
@@ -98,6 +101,18 @@ impl Filter {
             created_before: moment(self.created_before),
             changed_after: moment(self.changed_after),
             changed_before: moment(self.changed_before),
-        }
+        })
     }
+}
+
+/// All filters must hold, and no item has two values of one name.
+fn headers(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut headers = BTreeMap::new();
+    for (name, value) in given {
+        if headers.contains_key(&name) {
+            return Err(Failure::usage(format!("--header: `{name}` is given twice")));
+        }
+        headers.insert(name, value);
+    }
+    Ok(headers)
 }

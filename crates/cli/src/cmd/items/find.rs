@@ -18,7 +18,8 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The newest come first. A TIME is RFC 3339, like 2026-01-31T12:00:00Z, or a duration like 2h, which means two hours ago. \
-Without a QUEUE all queues are looked through, for items that are suspended, failed or expired.
+Without a QUEUE all queues are searched, for items that are suspended, failed or expired: at most the newest 1000 are shown, \
+and --all needs a QUEUE.
 
 Examples:
   windlass items find mail --state failed --changed-after 2h
@@ -39,48 +40,67 @@ pub(super) struct Find {
     /// The most items to show
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Show all that are found
+    /// Show all items that match
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on without partitions that do not serve, and tell which these are
+    /// Go on without partitions that do not serve, and name them
     #[arg(long)]
     partial: bool,
 }
 
 impl Find {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        if self.all && self.queue.is_none() {
+            return Err(Failure::usage(
+                "--all needs a QUEUE: without one, at most the newest 1000 items are shown",
+            ));
+        }
         let place = if self.queue.is_none() { Place::Queue } else { Place::Nothing };
+        let (newest, most) = (self.limit.min(PAGE), self.most());
         let found = self.found(remote, out).await?;
         if !out.json() {
-            told(&found, out);
+            told(&found, most, out);
+        }
+        if !out.json() && place == Place::Queue && found.items.len() >= newest as usize {
+            out.talk(&format!("only the newest {} are shown: name a queue for all", count(newest.into())));
         }
         out.reply(&found, |now| shown::table(&found.items, now, place, out.columns()))?;
         Ok(Exit::Done)
     }
 
+    /// The most items to show.
+    fn most(&self) -> u32 {
+        if self.all { u32::MAX } else { self.limit }
+    }
+
     /// All pages as one reply, with the pivot of the last.
     async fn found(self, remote: &Remote, out: Output) -> Result<FindItemsReply, Failure> {
-        let most = if self.all { u32::MAX } else { self.limit };
+        let most = self.most();
         let mut request = FindItemsRequest {
             queue: self.queue,
             order: self.oldest.then(|| "oldest".to_owned()),
             payloads: self.payloads,
             partial: self.partial,
             limit: Some(most.min(PAGE)),
-            ..self.filter.at(now()).into()
+            ..self.filter.at(now())?.into()
         };
         let mut found = FindItemsReply::default();
         let mut progress = Progress { out, bar: None };
+        let mut client = remote.client();
         loop {
-            let page = remote.client().call(&request).await.map_err(|error| failed(&request, error))?;
+            let page = client.call(&request).await.map_err(|error| failed(&request, error))?;
+            let only_missing = page.scanned == 0 && page.items.is_empty() && !page.missing.is_empty();
             found.items.extend(page.items);
             found.scanned += page.scanned;
             found.missing.extend(page.missing);
             found.pivot = page.pivot;
             let room = most.saturating_sub(found.items.len().try_into().unwrap_or(u32::MAX));
-            if room == 0 || found.pivot.is_none() {
+            // With `partial`, a page has a pivot for as long as a partition is missing.
+            if room == 0 || found.pivot.is_none() || only_missing {
                 break;
             }
+            // A long walk goes on over troubles of the moment.
+            client = remote.patient();
             progress.show(&found);
             request = FindItemsRequest { pivot: found.pivot.clone(), limit: Some(room.min(PAGE)), ..request };
         }
@@ -91,7 +111,7 @@ impl Find {
     }
 }
 
-/// From the second page on.
+/// Shown from the second page on.
 struct Progress {
     out: Output,
     bar: Option<ProgressBar>,
@@ -112,11 +132,12 @@ impl Progress {
     }
 }
 
-fn told(found: &FindItemsReply, out: Output) {
+fn told(found: &FindItemsReply, most: u32, out: Output) {
     if found.items.is_empty() {
         out.talk("nothing was found");
     }
-    if found.pivot.is_some() {
+    // With room left, only the partitions in `missing` may have more.
+    if found.pivot.is_some() && found.items.len() >= most as usize {
         out.talk("there may be more: name another --limit, or show --all");
     }
     if !found.missing.is_empty() {

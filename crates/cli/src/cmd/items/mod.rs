@@ -1,4 +1,4 @@
-//! `windlass items`: items by what they show, and changes of all that are found.
+//! `windlass items`: items by what they show, and changes of all that match.
 
 mod change;
 mod filter;
@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::Remote;
 
-/// Find items by what they show, and change all that are found
+/// Find items by what they show, and change all that match
 #[derive(Debug, Args)]
 pub(crate) struct Items {
     #[command(subcommand)]

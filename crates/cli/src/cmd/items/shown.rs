@@ -10,7 +10,10 @@ use crate::table::Table;
 
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&Item) -> Option<String> + 'a>);
 
-/// What of an item's place a table shows: what its reader does not know already.
+/// Columns that are cut to make a table fit a terminal.
+const CUT: [&str; 6] = ["KIND", "ADDRESS", "FROM", "ERROR", "RESULT", "PAYLOAD"];
+
+/// The place column: none for one queue, QUEUE for all queues, PARTITION for storage lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Nothing,
@@ -18,11 +21,14 @@ pub(crate) enum Place {
     Partition,
 }
 
-/// A column that no item has anything for is left out. `width` is that of the terminal, if the table is for one.
+/// Empty columns are left out, and so are PRIORITY and ATTEMPTS if they are 0 everywhere. `width` is that of the terminal, if
+/// the table is for one.
 pub(crate) fn table(items: &[Item], now: Time, place: Place, width: Option<usize>) -> String {
     if items.is_empty() {
         return String::new();
     }
+    let has_priorities = items.iter().any(|item| item.priority != 0);
+    let has_attempts = items.iter().any(|item| item.attempts != 0);
     let mut columns: Vec<Column<'_>> = vec![
         ("ID", Left, Box::new(|item| Some(item.id.clone()))),
         ("QUEUE", Left, Box::new(|item| Some(item.queue.clone()).filter(|_| place == Place::Queue))),
@@ -33,8 +39,8 @@ pub(crate) fn table(items: &[Item], now: Time, place: Place, width: Option<usize
         ),
         ("STATE", Left, Box::new(|item| Some(item.state.clone()))),
         ("KIND", Left, Box::new(|item| Some(item.kind.clone()))),
-        ("PRIORITY", Right, Box::new(|item| Some(item.priority.to_string()))),
-        ("ATTEMPTS", Right, Box::new(|item| Some(item.attempts.to_string()))),
+        ("PRIORITY", Right, Box::new(|item| Some(item.priority.to_string()).filter(|_| has_priorities))),
+        ("ATTEMPTS", Right, Box::new(|item| Some(item.attempts.to_string()).filter(|_| has_attempts))),
         ("CREATED", Left, Box::new(move |item| Some(relative(item.created_at, now)))),
         ("CHANGED", Left, Box::new(move |item| Some(relative(item.changed_at, now)))),
         ("DUE", Left, Box::new(move |item| item.enqueue_at.map(|due| relative(due, now)))),
@@ -50,7 +56,7 @@ pub(crate) fn table(items: &[Item], now: Time, place: Place, width: Option<usize
     for item in items {
         table.row(columns.iter().map(|(_, _, cell)| cell(item).unwrap_or_else(|| "-".into())));
     }
-    table.show_within(width)
+    table.show_within(width, &CUT)
 }
 
 /// The queue that it was moved from.

@@ -150,8 +150,10 @@ impl Produce {
                 Err(Failure::local(format!("{} ({}{id})", error.message, error.code)))
             }
             Some(_) => Ok(Exit::Refused),
-            // From its first event on.
-            None if watch => self::watch(id, Some(0), status, remote, out).await,
+            None if watch => {
+                let from_the_first = remote.watching().events(&id).after(0);
+                self::watch(id, from_the_first, status, remote, out).await
+            }
             None => Ok(Exit::Done),
         }
     }

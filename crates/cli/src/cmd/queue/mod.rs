@@ -1,6 +1,7 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
-mod lately;
+mod errors;
+mod history;
 mod permits;
 mod rebalance;
 mod rules;
@@ -15,7 +16,8 @@ use windlass_api::queues::{
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::{ClientError, QueueOrder};
 
-use self::lately::{Errors, History};
+use self::errors::Errors;
+use self::history::History;
 use self::permits::{Permits, Revoke};
 use self::rebalance::Rebalance;
 use self::rules::{Block, Pause, Resume, Unblock};
@@ -85,7 +87,7 @@ Examples:
   windlass queue list --order failed
   windlass queue list --json | jq -r '.queues[].queue'")]
 struct List {
-    /// Which queues come first: by name all of them are listed, else the first 1000
+    /// Order of the list; `name` lists all queues, the others the first 1000
     #[arg(long, value_name = "ORDER", default_value = "name")]
     order: Order,
 }
@@ -247,7 +249,7 @@ impl Create {
     }
 }
 
-/// Shows a queue, and warns of what is likely not meant so.
+/// Shows a queue and its warnings.
 fn one(reply: &QueueReply, out: Output) -> Result<(), Failure> {
     if !out.json() {
         reply

@@ -45,10 +45,10 @@ pub(crate) struct Settings {
     /// How many ended items are kept [1000000]
     #[arg(long, value_name = "N")]
     retention_max_items: Option<u64>,
-    /// How many bytes of results and errors are kept [1073741824]
+    /// How many bytes of payloads, results, errors and events of ended items are kept [1073741824]
     #[arg(long, value_name = "BYTES")]
     retention_max_bytes: Option<u64>,
-    /// Whose payload stays when they have ended and are kept [failed]
+    /// Which ended items keep their payload [failed]
     #[arg(long, value_name = "WHOSE")]
     retain_payload: Option<RetainPayload>,
     /// Which ended items are kept: those with something to show, or all [shown]
@@ -85,7 +85,7 @@ enum RetainPayload {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Keep {
-    /// Items with a result, an error, events, an address, or another item that they went on as
+    /// Items with a result, an error, events, an address, or a `moved_to`
     Shown,
     All,
 }

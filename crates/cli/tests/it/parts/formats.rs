@@ -63,15 +63,17 @@ fn columns_stand_in_line() {
 }
 
 #[test]
-fn only_the_last_column_is_cut_to_make_a_table_fit() {
-    let mut table = Table::new(&[("ID", Left), ("ERROR", Left)]);
-    table.row(["1234567890".into(), "no such address".into()]);
-    table.row(["1".into(), "late".into()]);
-    let within = |width| table.clone().show_within(width).lines().nth(1).unwrap().to_owned();
-    assert_eq!(within(Some(27)), "1234567890  no such address");
-    assert_eq!(within(Some(26)), "1234567890  no such addre…");
-    assert_eq!(within(Some(3)), "1234567890  no such a…", "the rest of the line breaks");
-    assert_eq!(within(None), "1234567890  no such address");
+fn the_widest_columns_that_can_be_cut_are_narrowed_until_a_table_fits() {
+    let mut table = Table::new(&[("ID", Left), ("KIND", Left), ("ERROR", Left), ("AGE", Right)]);
+    table.row(["1234567890".into(), "greetings".into(), "no such address".into(), "5m".into()]);
+    table.row(["1".into(), "k".into(), "late".into(), "1h".into()]);
+    let within =
+        |width| table.clone().show_within(width, &["KIND", "ERROR"]).lines().nth(1).unwrap().to_owned();
+    assert_eq!(within(None), "1234567890  greetings  no such address   5m");
+    assert_eq!(within(Some(43)), within(None));
+    assert_eq!(within(Some(42)), "1234567890  greetings  no such addre…   5m");
+    assert_eq!(within(Some(35)), "1234567890  greetin…  no such…   5m");
+    assert_eq!(within(Some(3)), "1234567890  gre…  no s…   5m", "no column is narrower than its heading");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod fates_of_lines;
 mod formats;
 mod lines_of_items;
 mod payloads;
+mod tables_of_items;
 mod what_flags_take;
 
 #[path = "../../../src/cmd/work/capture.rs"]
@@ -21,8 +22,10 @@ mod item_line;
 #[path = "../../../src/feed/lines.rs"]
 pub(crate) mod lines;
 #[path = "../../../src/payload.rs"]
-mod payload;
+pub(crate) mod payload;
+#[path = "../../../src/cmd/items/shown.rs"]
+mod shown;
 #[path = "../../../src/table.rs"]
-mod table;
+pub(crate) mod table;
 #[path = "../../../src/values.rs"]
 mod values;

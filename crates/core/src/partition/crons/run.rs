@@ -42,7 +42,7 @@ impl LastRead {
     }
 }
 
-/// Of the times that one cron missed at once, so many are counted: to count them takes as long as they are many.
+/// Missed times counted per catch-up: counting takes time linear in their number.
 const MISSED_COUNTED_MAX: usize = 100;
 
 /// What comes of a time, or of several.

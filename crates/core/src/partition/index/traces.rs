@@ -75,7 +75,7 @@ impl Partition {
         keeps_all + cleared.chain(cancelled).map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Whether an item that is gone is kept.
+    /// Whether an item that a clear or group cancel took away is kept as `cancelled`.
     pub(in crate::partition) fn keeps_gone(&self, entry: &Entry) -> bool {
         let Some(Trace { of, has_something_to_show }) = Trace::of(entry) else { return false };
         let with_group = || entry.group.is_some_and(|group| self.groups.slot(group).keeps_all());

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
 
-/// Has the oldest items stay here that are on their way to a queue that does not exist, until the others may wait for it.
+/// Takes the oldest items bound for the missing queue `queue` out of the outbox, until the rest fit `retention_max_bytes`.
 #[derive(Clone, Debug)]
 pub struct FallBack {
     pub queue: Arc<str>,
@@ -30,7 +30,7 @@ impl Verb for FallBack {
 }
 
 impl Partition {
-    /// Whether more waits for a queue than may.
+    /// Whether items bound for `queue` exceed this partition's share of `retention_max_bytes`.
     pub fn overflows(&self, queue: &str) -> bool {
         self.outbox.bytes_to(queue) > self.share_of(self.settings.retention_max_bytes)
     }

@@ -185,7 +185,7 @@ impl Partition {
         Departure { number, body: item, payload_lost, attempts_logged, what }
     }
 
-    /// An item that is run again grows as old as before, whatever its queue says of new items.
+    /// `dead_timeout` for the new item. A rerun keeps the old item's own value; without one it never expires.
     fn dead_timeout_there(&self, entry: &Entry, reason: MoveReason) -> Option<Span> {
         let own = entry.extras.as_ref().and_then(|extras| extras.dead_timeout);
         match reason {

@@ -63,7 +63,7 @@ pub(in crate::partition) struct Leaving {
     key: Key,
 }
 
-/// Among which of the items without a taker an item stands.
+/// Which list of unassigned departures the item is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whither {
     Died,

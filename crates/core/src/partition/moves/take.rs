@@ -65,12 +65,12 @@ pub struct ArrivingItem {
     pub cron: Option<Box<CronRun>>,
     /// The address that the item gets if it is free here; if not, its origin tells the address.
     pub address: Option<Arc<str>>,
-    /// The next three as those of a [`crate::verbs::NewItem`]: set at most for the end item of a group, which was no item before,
-    /// and for an item that is run again.
+    /// `enqueue_at`, `max_attempts` and `dead_timeout` are unset except for group end items and reruns; see
+    /// [`crate::verbs::NewItem`].
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
-    /// As those of a [`crate::verbs::NewItem`].
+    /// Header hashes; see `hashes` of [`crate::verbs::NewItem`].
     pub hashes: Hashes,
 }
 

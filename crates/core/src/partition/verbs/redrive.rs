@@ -23,24 +23,24 @@ pub struct Redrive {
     pub limit: usize,
     /// Unset: from the beginning.
     pub from: Option<RedriveCursor>,
-    /// The letters that are to have an address, as [`Partition::addressed_letters`] tells of them, and whether that address is
-    /// free. The slice ends before a letter that was not asked about.
+    /// The dead letters that are to have an address, as [`Partition::addressed_letters`] tells of them, and whether that address
+    /// is free. The slice ends before a dead letter that was not asked about.
     pub asked: BTreeMap<ItemNumber, Asked>,
 }
 
-/// Whether a letter can have the address that it had before.
+/// Whether a dead letter can have the address that it had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Free,
-    /// The letter stays.
+    /// The dead letter stays.
     Taken,
 }
 
-/// A letter that had an address where it came from.
+/// A dead letter that had an address where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressedLetter {
     pub number: ItemNumber,
-    /// The queue that the letter would go to.
+    /// The queue that the dead letter would go to.
     pub to: Arc<str>,
     pub address: Arc<str>,
 }
@@ -66,7 +66,7 @@ pub struct RedriveCursor {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Redriven {
     pub count: u64,
-    /// Letters that stay because their address is taken.
+    /// Dead letters that stay because their address is taken.
     pub skipped: u64,
     /// Unset when there was nothing more to look at.
     pub next: Option<RedriveCursor>,
@@ -125,7 +125,7 @@ impl Partition {
         RedriveCursor { after: (0, ItemNumber(0)), until: ItemNumber(self.numbers.item) }
     }
 
-    /// The letters of the next slice that had an address where they came from.
+    /// The dead letters of the next slice that had an address where they came from.
     pub fn addressed_letters(&self, now: Timestamp, redrive: &Redrive) -> Vec<AddressedLetter> {
         let until = redrive.from.unwrap_or_else(|| self.redrive_begin()).until;
         let mut heads = self.lanes_after(redrive);
@@ -139,7 +139,7 @@ impl Partition {
         letters
     }
 
-    /// The address that a letter had where it came from.
+    /// The address that a dead letter had where it came from.
     fn address_before(&self, number: ItemNumber) -> Option<Arc<str>> {
         self.items.get(&number)?.extras.as_ref()?.origin.as_ref()?.address.clone()
     }

@@ -1,4 +1,4 @@
-//! An item that ended, produced anew. It stays as it ended, and tells what it was rerun to.
+//! `item.rerun`: a new item from one that ended. The old one stays as it ended, with `moved_to`.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Rerun {
     pub delay: Option<Span>,
 }
 
-/// Sends a final item to another partition of its queue, where it is made anew. Whether its address is free there is checked
+/// Sends a final item to another partition of its queue, where it is rerun. Whether its address is free there is checked
 /// before.
 #[derive(Clone, Debug)]
 pub struct RerunElsewhere(pub Rerun);

@@ -1,4 +1,4 @@
-//! Items that are changed while nobody works on them, and final ones that are made anew.
+//! Items that are changed while nobody works on them, and final ones that are rerun.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl History {
         }
     }
 
-    /// A final item whose payload is kept is made anew, once.
+    /// A final item whose payload is kept is rerun, once.
     pub(super) fn rerun(&mut self, back: usize, delay: Option<u8>) {
         let Some(at) = self.made.len().checked_sub(1 + back) else { return };
         let number = self.made[at];

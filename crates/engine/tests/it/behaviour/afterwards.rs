@@ -259,7 +259,7 @@ async fn a_chain_of_moves_is_followed_to_its_latest_item(world: &World) {
 async fn a_redrive_gives_addresses_back_that_are_free(world: &World) {
     let queue = world.queue("q", 3, to_dead()).await;
     let dead = world.queue("dead", 2, Settings::default()).await;
-    // Two letters of one address, one of an address that is taken by now, and one without.
+    // Two dead letters of one address, one of an address that is taken by now, and one without.
     for address in ["twice", "twice", "taken"] {
         failed(world, &queue, at(address)).await;
         all_moved(world, &queue).await;

@@ -20,7 +20,7 @@ on_every_store!(
     a_wait_is_told_the_facts_that_an_update_changed_meanwhile,
 );
 
-/// An item that died, and its letter, which waits.
+/// An item that died, and its dead letter, which waits.
 async fn died(world: &World) -> (QueueName, QueueName, ItemId, ItemId) {
     let queue = world.queue("q", 1, to_dead()).await;
     let dead = world.queue("dead", 1, Settings::default()).await;

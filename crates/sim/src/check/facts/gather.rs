@@ -299,7 +299,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// An item that is run again stands for itself, and is due at once.
+/// An item that is rerun stands for itself, and is due at once.
 fn made_again(made: &Made) -> Made {
     Made { enqueue_at: None, group: None, ..made.clone() }
 }

@@ -141,7 +141,7 @@ fn merged<'a>(mut orders: Vec<Numbers<'a>>, order: FindOrder) -> Numbers<'a> {
     if orders.len() == 1 {
         return orders.remove(0);
     }
-    // What comes first has the smaller rank.
+    // A smaller rank comes earlier in `order`.
     let rank = move |ItemNumber(number)| match order {
         FindOrder::Newest => !number,
         FindOrder::Oldest => number,
@@ -151,7 +151,7 @@ fn merged<'a>(mut orders: Vec<Numbers<'a>>, order: FindOrder) -> Numbers<'a> {
     Box::new(std::iter::from_fn(move || {
         let (first, at) = heads.pop_first()?;
         heads.extend(orders[at].next().map(|number| (rank(number), at)));
-        // Turning a number around twice gives the number.
+        // `rank` is its own inverse.
         Some(ItemNumber(rank(ItemNumber(first))))
     }))
 }

@@ -1,7 +1,6 @@
-//! `windlass queue history` and `errors`: what went on in a queue, and what its items failed of.
+//! `windlass queue history`: what went on in a queue.
 
 use clap::Args;
-use windlass_api::items::{ErrorCount, ItemErrorsRequest};
 use windlass_api::queues::{HistoryBucket, QueueNames, QueuesHistoryRequest};
 use windlass_api::{Span, Time};
 
@@ -28,18 +27,6 @@ pub(super) struct History {
     span: Span,
 }
 
-/// Count what the kept items of a queue failed of
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The most frequent codes come first. Find their items with `windlass items find QUEUE --error-code CODE`.
-
-Examples:
-  windlass queue errors mail
-  windlass queue errors mail --json | jq -r '.errors[0].code'")]
-pub(super) struct Errors {
-    queue: String,
-}
-
 impl History {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let Self { queue, span } = self;
@@ -52,17 +39,6 @@ impl History {
             ));
         }
         out.reply(&reply, |now| history(buckets, now))
-    }
-}
-
-impl Errors {
-    pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
-        let request = ItemErrorsRequest { queue: self.queue };
-        let reply = remote.call(&request).await?;
-        if reply.errors.is_empty() && !out.json() {
-            out.talk(&format!("no kept item of {} has an error", request.queue));
-        }
-        out.reply(&reply, |now| errors(&reply.errors, now, out.columns()))
     }
 }
 
@@ -92,22 +68,4 @@ fn history(buckets: &[HistoryBucket], now: Time) -> String {
         ]);
     }
     table.show()
-}
-
-fn errors(errors: &[ErrorCount], now: Time, width: Option<usize>) -> String {
-    if errors.is_empty() {
-        return String::new();
-    }
-    let columns = [("CODE", Left), ("ITEMS", Right), ("LATEST", Left), ("ITEM", Left), ("MESSAGE", Left)];
-    let mut table = Table::new(&columns);
-    for error in errors {
-        table.row([
-            error.code.clone(),
-            count(error.count),
-            relative(error.latest_at, now),
-            error.id.clone(),
-            error.message.clone(),
-        ]);
-    }
-    table.show_within(width)
 }
