@@ -32,8 +32,7 @@ fn an_item_that_ends_during_a_walk_by_states_may_be_on_no_page() {
     find(&mut story, 0, by_phase(Phase::Waiting), &[(1, Phase::Waiting)], true);
     story.lease(vec![given(1, 10, 1), given(2, 11, 1)]);
     find(&mut story, 1, by_phase(Phase::Waiting), &[], false);
-    story.complete(2, 11, Verdict::Done);
-    complete_all(&mut story, &[1]);
+    story.complete(1, 10, Verdict::Done).complete(2, 11, Verdict::Done);
     assert_eq!(story.verdict(), None);
 }
 
