@@ -122,9 +122,9 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends,
-    /// and [`Mutant::FindSkips`]. The histories of the core find these two.
-    pub const ALL: [Self; 38] = [
+    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
+    /// The histories of the core find that one.
+    pub const ALL: [Self; 39] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -161,6 +161,7 @@ impl Mutant {
         Self::RerunTwice,
         Self::PayloadLostWithItemKept,
         Self::MovedToNowhere,
+        Self::FindSkips,
         Self::LockWhileTold,
         Self::AssignedForEver,
     ];

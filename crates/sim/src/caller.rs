@@ -2,6 +2,7 @@
 
 mod afterwards;
 mod crons;
+mod finds;
 mod groups;
 mod streams;
 mod suspends;
@@ -27,6 +28,7 @@ use windlass_core::verbs::{
 };
 use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedItem, Redrive};
 
+pub use self::finds::OpenWalk;
 use crate::executor::{Handle, Sleep};
 use crate::history::{
     Given, LoggedAttempt, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue,

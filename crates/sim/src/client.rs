@@ -3,6 +3,7 @@
 mod afterwards;
 mod crons;
 mod diverts;
+mod finds;
 mod groups;
 mod streams;
 mod suspends;
@@ -17,7 +18,8 @@ use windlass_core::rule::Stop;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, Filter};
 
-use crate::caller::{Caller, Wish};
+pub(crate) use self::finds::LIVE;
+use crate::caller::{Caller, OpenWalk, Wish};
 use crate::env::WallClock;
 use crate::history::{Given, Made, QueueIndex, RetryOp};
 use crate::plan::{self, Plan};
@@ -54,12 +56,14 @@ struct Known {
     suspended: Vec<ItemId>,
     /// The groups of items that were leased.
     groups: BTreeMap<ItemId, Arc<str>>,
+    /// The walk that each client is on.
+    walks: Vec<Option<OpenWalk>>,
 }
 
 impl Memory {
     pub fn new(clients: usize) -> Self {
-        let held = vec![Vec::new(); clients];
-        Self(Arc::new(Mutex::new(Known { next_serial: 1, held, ..Known::default() })))
+        let (held, walks) = (vec![Vec::new(); clients], vec![None; clients]);
+        Self(Arc::new(Mutex::new(Known { next_serial: 1, held, walks, ..Known::default() })))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -74,6 +78,11 @@ impl Memory {
     /// Those with the highest numbers.
     pub fn newest_items(&self, count: usize) -> Vec<ItemId> {
         self.known().items.iter().rev().take(count).copied().collect()
+    }
+
+    /// Takes the walks that clients are on: they go on with none.
+    pub fn take_walks(&self) -> Vec<OpenWalk> {
+        self.known().walks.iter_mut().filter_map(Option::take).collect()
     }
 
     pub fn learn(&self, ids: &[ItemId]) {
@@ -159,6 +168,12 @@ impl Client {
         }
         if habits.afterthoughts > 0 && self.rng.percent(habits.afterthoughts) {
             return self.afterthought().await;
+        }
+        if habits.finds > 0 && self.rng.percent(habits.finds) {
+            return self.walk().await;
+        }
+        if habits.changes_many > 0 && self.rng.percent(habits.changes_many) {
+            return self.change_many().await;
         }
         if habits.turns > 0 && self.rng.percent(habits.turns) {
             return self.turn().await;

@@ -2,6 +2,7 @@
 
 mod afterwards;
 mod crons;
+mod finds;
 mod groups;
 mod store_events;
 mod stores;
@@ -19,7 +20,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 48] = [
+pub const COMMANDS: [&str; 51] = [
     "produce",
     "produce once",
     "lease",
@@ -35,6 +36,9 @@ pub const COMMANDS: [&str; 48] = [
     "update item",
     "rerun",
     "latest of a chain",
+    "find",
+    "change many",
+    "change many (dry run)",
     "get",
     "wait",
     "emit",
@@ -70,7 +74,7 @@ pub const COMMANDS: [&str; 48] = [
     "list crons",
 ];
 
-pub const CHANGES: [&str; 102] = [
+pub const CHANGES: [&str; 114] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -169,6 +173,18 @@ pub const CHANGES: [&str; 102] = [
     "attempts logged before a move",
     "chain followed to another",
     "letter redriven, tells where",
+    "walk of several pages, to its end",
+    "walk over a restart",
+    "walk over a rebalance",
+    "walk goes by states",
+    "walk goes by an address",
+    "walk showed what had to be shown",
+    "many → cancelled",
+    "many → rerun",
+    "many → run now",
+    "many → deleted",
+    "many → another priority",
+    "one of many refused",
     "kind stopped → leased again",
     "answered beside a stalled store",
     "closed while a store was stalled",
@@ -224,6 +240,8 @@ impl Coverage {
             coverage.add_kinds(&facts);
             coverage.add_stalls(&facts);
             coverage.add_stores(&facts);
+            coverage.add_walks(&facts);
+            coverage.add_many(&facts);
         }
         coverage
     }
@@ -398,6 +416,9 @@ fn command(op: &Op) -> &'static str {
         Op::Cancel(_) => "cancel",
         Op::Change(_) => "update item",
         Op::Rerun { .. } => "rerun",
+        Op::Find(_) => "find",
+        Op::ChangeMany(op) if op.dry_run => "change many (dry run)",
+        Op::ChangeMany(_) => "change many",
         Op::Latest(_) => "latest of a chain",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",

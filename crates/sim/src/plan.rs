@@ -139,6 +139,12 @@ pub struct Habits {
     pub turns: u32,
     /// Calls that change items, run them again or ask where they went on.
     pub afterthoughts: u32,
+    /// Pages of walks through a queue.
+    pub finds: u32,
+    /// Calls that change many items at once.
+    pub changes_many: u32,
+    /// Whether such calls also delete.
+    pub deletes_many: bool,
     /// Calls of the first client that have items end badly while the queue they go to is deleted.
     pub diverts: u32,
     pub think_micros: u64,
@@ -193,6 +199,7 @@ impl Plan {
             .with_idle_queues(rng)
             .with_turns(rng)
             .with_afterthoughts(rng)
+            .with_finds(rng)
     }
 
     /// Drawn last, so that runs with one store are as they would be without this.
@@ -255,7 +262,7 @@ impl Plan {
     /// In runs like that more items live only so long: those that nobody answers end by that.
     fn with_suspends(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
-        if fits && rng.percent(40) {
+        if fits && rng.percent(48) {
             self.habits.suspends = rng.between(10, 35) as u32;
             self.habits.mortals = self.habits.mortals.max(40);
         }
@@ -474,10 +481,13 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         crons: 0,
         turns: 0,
         afterthoughts: 0,
+        finds: 0,
+        changes_many: 0,
+        deletes_many: false,
         diverts: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
-        groups: if stumbles { 0 } else { sometimes(rng, 70, 50) },
+        groups: if stumbles { 0 } else { sometimes(rng, 78, 55) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
         body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),

@@ -13,8 +13,8 @@ use crate::cron::show_cron;
 use crate::fault::Fault;
 use crate::group::show_group;
 use crate::history::{
-    Call, ChangeOp, Damage, Given, History, Losses, Made, Moment, Op, Outcome, Process, ShownItem, Stall,
-    SuspendOp, Teller, Verdict, Why,
+    Call, ChangeOp, Damage, FoundPage, Given, History, Losses, Made, ManyPage, Moment, Op, Outcome, Process,
+    ShownItem, Stall, SuspendOp, Teller, Verdict, Why,
 };
 use crate::trace::Trace;
 
@@ -349,6 +349,8 @@ fn show_op(op: &Op) -> String {
             let delay = delay.map(|delay| format!(" after {}", delay.0)).unwrap_or_default();
             format!("rerun {}{delay}", show_id(*id))
         }
+        Op::Find(op) => op.to_string(),
+        Op::ChangeMany(op) => op.to_string(),
         Op::Latest(id) => format!("latest of {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
@@ -459,6 +461,8 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Cancelled(phase) => format!("{phase:?}"),
         Outcome::Changed(view) => format!("changed {}", view.text),
         Outcome::Rerun(id, phase) => format!("made {} {phase:?}", show_id(*id)),
+        Outcome::Found(page) => show_found(page),
+        Outcome::ManyChanged(page) => show_many(page),
         Outcome::Latest(id) => show_id(*id),
         Outcome::Shown(view) => show_view(view),
         Outcome::Subscribed { view, last_seq } => format!("{} with {last_seq} events", view.text),
@@ -490,6 +494,17 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),
         Outcome::Unknown(why) => format!("unknown: {why:?}"),
     }
+}
+
+fn show_found(page: &FoundPage) -> String {
+    let items = page.items.iter().map(|item| format!(" {} {:?}", show_id(item.id), item.phase));
+    format!("found{}{}", items.collect::<String>(), if page.has_next { ", goes on" } else { ", the end" })
+}
+
+fn show_many(page: &ManyPage) -> String {
+    let results =
+        page.results.iter().map(|(id, verdict)| format!(" {} {}", show_id(*id), show_verdict(verdict)));
+    format!("changed{}{}", results.collect::<String>(), if page.has_next { ", more left" } else { "" })
 }
 
 fn show_view(view: &ShownItem) -> String {

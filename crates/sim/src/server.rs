@@ -30,6 +30,8 @@ const OPENS_MAX: usize = 40;
 
 /// How many of the newest items are looked at where they can be lost.
 const LOOKED_AT: usize = 60;
+/// How often a page of a walk is asked for that is not answered, because its queue is gone or does not serve.
+const PAGE_TRIES_MAX: usize = 3;
 
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -123,6 +125,7 @@ impl Server {
         let registered = engine.queues();
         let is_there = |index: &QueueIndex| registered.iter().any(|queue| queue.name == queue_name(*index));
         let queues: Vec<QueueIndex> = (0..self.plan.queues.len()).filter(is_there).collect();
+        self.end_walks(&caller).await;
         let stays = self.queues_with_nowhere_to_send(&registered);
         if let Err(violation) = read_out(&caller, &queues, &stays, self.memory.items()).await {
             self.complain(violation);
@@ -131,6 +134,20 @@ impl Server {
         engine.close().await;
         self.recorder.process_closed();
         self.handle.finish();
+    }
+
+    /// Walks that were begun in earlier lives go on to their ends, before anything is taken out.
+    async fn end_walks(&self, caller: &Caller) {
+        for walk in self.memory.take_walks() {
+            let mut next = Some(walk);
+            let mut tries = 0;
+            while let Some(walk) = next.take().filter(|_| tries < PAGE_TRIES_MAX) {
+                let asked = walk.op.page;
+                next = caller.walk_on(walk).await;
+                let is_answered = next.as_ref().is_none_or(|next| next.op.page > asked);
+                tries = if is_answered { 0 } else { tries + 1 };
+            }
+        }
     }
 
     /// Queues that something may be on its way out of for ever, because where it goes is not there. Items that ended badly go

@@ -10,8 +10,8 @@ use windlass_core::verbs;
 use windlass_engine::{self as engine, CronInfo, Granted, ItemView, PartitionStats, QueueStats};
 
 use crate::history::{
-    Emitted, Extended, Given, LoggedAttempt, Made, Origin, PartitionCounts, PartitionState, QueueCounts,
-    ShownCron, ShownGroup, ShownItem, ShownQueue, reason_of,
+    Emitted, Extended, FoundItem, Given, LoggedAttempt, Made, Origin, PartitionCounts, PartitionState,
+    QueueCounts, ShownCron, ShownGroup, ShownItem, ShownQueue, reason_of,
 };
 
 impl From<&Granted> for Given {
@@ -85,6 +85,18 @@ impl From<&ItemView> for ShownItem {
             payload: view.payload.clone(),
             result: view.result.clone(),
             text: format!("{:?} attempts {} place {}", item.state, item.attempts, item.place),
+        }
+    }
+}
+
+impl From<&ItemView> for FoundItem {
+    fn from(view: &ItemView) -> Self {
+        let extras = view.item.extras.as_deref();
+        Self {
+            id: view.id,
+            kind: Arc::clone(&view.item.kind),
+            phase: view.phase(),
+            address: extras.and_then(|extras| extras.address.clone()),
         }
     }
 }

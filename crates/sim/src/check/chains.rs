@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use windlass_core::id::ItemId;
 
 use super::facts::{Facts, ItemFacts, violation};
-use crate::history::{Call, Op, Outcome, ShownItem, Violation};
+use crate::history::{Call, ManyOp, Op, Outcome, ShownItem, Violation};
 
 /// What looks found under each id, items included of which nobody was told otherwise.
 type Looks<'a> = BTreeMap<ItemId, Vec<&'a Call>>;
@@ -70,7 +70,10 @@ fn leads_back(
 /// Whether an item that nobody was told of can have ended without leaving anything.
 fn may_be_gone(facts: &Facts<'_>, id: ItemId) -> bool {
     let history = facts.history;
-    let ends_many = |call: &Call| matches!(call.op, Op::Clear { .. } | Op::Delete { .. });
+    let ends_many = |call: &Call| {
+        let changed = call.op.many().is_some_and(ManyOp::ends_items);
+        changed || matches!(call.op, Op::Clear { .. } | Op::Delete { .. })
+    };
     let cancels = |call: &Call| matches!(&call.op, Op::Cancel(of) if *of == id);
     let completes = |call: &Call| matches!(&call.op, Op::Complete { items, .. } if items.iter().any(|(of, _, _)| *of == id));
     let may_end =

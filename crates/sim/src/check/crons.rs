@@ -123,6 +123,8 @@ impl Asked<'_> {
             | Outcome::Cancelled(_)
             | Outcome::Changed(_)
             | Outcome::Rerun(..)
+            | Outcome::Found(_)
+            | Outcome::ManyChanged(_)
             | Outcome::Latest(_)
             | Outcome::Shown(_)
             | Outcome::Emitted(_)

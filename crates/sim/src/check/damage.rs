@@ -111,6 +111,8 @@ fn tells(call: &Call) -> bool {
         | Outcome::Cancelled(_)
         | Outcome::Changed(_)
         | Outcome::Rerun(..)
+        | Outcome::Found(_)
+        | Outcome::ManyChanged(_)
         | Outcome::Latest(_)
         | Outcome::Emitted(_)
         | Outcome::Followed(_)

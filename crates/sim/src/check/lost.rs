@@ -92,7 +92,7 @@ fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Viol
         .find(|judged| judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok());
     let Some(done) = done else { return Ok(()) };
     for get in item.gets.iter().filter(|get| get.begin > done.call.end) {
-        let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }));
+        let deleted = facts.sweeping_calls(item.queue).any(|sweep| sweep.op.forgets(item.queue));
         let right = match get.outcome.shown() {
             Some(view) => {
                 let completed = view.phase == Phase::Completed;

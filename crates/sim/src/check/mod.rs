@@ -22,6 +22,7 @@ mod inputs;
 mod live;
 mod looks;
 mod lost;
+mod many;
 mod moves;
 mod order;
 mod payload;
@@ -38,6 +39,7 @@ mod time;
 mod turns;
 mod unique;
 mod waits;
+mod walks;
 
 pub use self::damage::excuses;
 pub(crate) use self::damage::is_damaged;
@@ -45,6 +47,7 @@ pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Maker, Verb};
 pub use self::groups::GroupFacts;
 pub use self::repeats::merged;
 pub(crate) use self::stalls::{answered_meanwhile, closed_meanwhile};
+pub(crate) use self::walks::{Seen, Walk};
 
 use crate::history::{History, Violation};
 
@@ -69,11 +72,13 @@ const ALWAYS: [Rule; 14] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 27] = [
+const LOSSLESS: [Rule; 29] = [
     payload::check,
     changes::check,
     reruns::check,
     chains::check,
+    many::check,
+    walks::check,
     attempt_log::check,
     permits::check,
     addresses::check,
@@ -100,7 +105,7 @@ const LOSSLESS: [Rule; 27] = [
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {
-    let history = &merged(history)?;
+    let history = &many::spelled_out(&merged(history)?);
     let facts = Facts::gather(history)?;
     if damage::is_told(history) {
         return damage::ROTTEN.iter().try_for_each(|rule| rule(&facts));

@@ -10,7 +10,7 @@ use super::ends::stays_ended;
 use super::facts::{Facts, ItemFacts, Maker, violation};
 use crate::fault::Fault;
 use crate::group::{LastWord, Word};
-use crate::history::{Call, Op, Origin, Outcome, QueueIndex, Violation};
+use crate::history::{Call, ManyOp, Op, Origin, Outcome, QueueIndex, Violation};
 use crate::plan::queue_name;
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
@@ -38,7 +38,7 @@ fn came_from_where_it_says(
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
         MoveReason::Rerun => {
-            source == item.queue && facts.history.calls.iter().any(|call| reruns(call, origin))
+            source == item.queue && facts.history.calls.iter().any(|call| reruns(call, source, origin))
         }
         MoveReason::GroupEnd => is_sent_by_group(item, origin, source, Word::End),
         MoveReason::GroupAbort => is_sent_by_group(item, origin, source, Word::Abort),
@@ -78,8 +78,11 @@ fn redrives(redrive: &Call, item: &ItemFacts<'_>) -> bool {
 }
 
 /// Whether a rerun may have made an item of such an origin.
-fn reruns(call: &Call, origin: &Origin) -> bool {
-    call.outcome.is_possible() && call.op.rerun_of().is_some_and(|id| origin.id.is_none_or(|of| of == id))
+fn reruns(call: &Call, source: QueueIndex, origin: &Origin) -> bool {
+    let among_many = |op: &ManyOp| op.reruns() && op.queue == source && call.outcome.is_unknown();
+    call.op.many().is_some_and(among_many)
+        || call.outcome.is_possible()
+            && call.op.rerun_of().is_some_and(|id| origin.id.is_none_or(|of| of == id))
 }
 
 fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {

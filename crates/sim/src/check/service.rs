@@ -2,7 +2,7 @@
 
 use super::closes;
 use super::facts::{Facts, violation};
-use crate::history::{Call, Moment, Op, Outcome, Verdict, Violation, Why};
+use crate::history::{Call, ManyOp, ManyPage, Moment, Op, Outcome, Verdict, Violation, Why};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for call in &facts.history.calls {
@@ -18,7 +18,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 }
 
 fn turned_away(call: &Call) -> Option<String> {
-    let answers = |verdict| matches!(&call.outcome, Outcome::Judged(verdicts) if verdicts.contains(&verdict));
+    let answers = |verdict| {
+        let of_many = |page: &ManyPage| page.results.iter().any(|(_, given)| *given == verdict);
+        matches!(&call.outcome, Outcome::Judged(verdicts) if verdicts.contains(&verdict))
+            || call.outcome.many_changed().is_some_and(of_many)
+    };
     if let Outcome::NotApplied(reason) = &call.outcome {
         return Some(format!("not applied ({reason})"));
     }
@@ -38,7 +42,9 @@ pub(super) fn may_turn_away(facts: &Facts<'_>, process: usize, until: Moment) ->
     // Whoever asks from outside may come too late.
     let gone = history.processes[process].end.is_some_and(|end| end < until);
     let deleting = history.calls.iter().any(|other| {
-        matches!(other.op, Op::Delete { .. }) && other.process == process && other.begin < until
+        // Of an item that is deleted while it is run again nobody knows any more what became of it.
+        let deletes = matches!(other.op, Op::Delete { .. }) || other.op.many().is_some_and(ManyOp::deletes);
+        deletes && other.process == process && other.begin < until
     });
     closing || gone || deleting || history.is_troubled(process, until)
 }

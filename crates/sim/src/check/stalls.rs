@@ -62,6 +62,8 @@ fn concerns(op: &Op) -> Option<(QueueIndex, u64)> {
         | Op::Cancel(_)
         | Op::Change(_)
         | Op::Rerun { .. }
+        | Op::Find(_)
+        | Op::ChangeMany(_)
         | Op::Latest(_)
         | Op::Get(_)
         | Op::Wait { .. }

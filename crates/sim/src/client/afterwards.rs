@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use windlass_core::id::ItemId;
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 
 use super::{ADDRESSES, Client, Hold};
 use crate::caller::{Caller, Wish};
@@ -12,13 +12,14 @@ use crate::history::{ChangeOp, Made, RetryOp};
 impl Client {
     pub(super) async fn afterthought(&mut self) {
         match self.rng.below(100) {
-            0..=29 => self.change().await,
-            30..=44 => {
+            0..=14 => self.change().await,
+            15..=29 => self.change_at_once().await,
+            30..=39 => {
                 if let Some(id) = self.any_item() {
                     self.rerun(id).await;
                 }
             }
-            45..=79 => self.run_again().await,
+            40..=79 => self.run_again().await,
             80..=89 => {
                 if let Some(id) = self.any_item() {
                     self.caller.latest(id).await;
@@ -30,7 +31,8 @@ impl Client {
 
     /// Whatever its state: some are refused.
     async fn change(&mut self) {
-        let Some(id) = self.any_item() else { return };
+        let suspended = if self.rng.percent(60) { self.some_suspended() } else { None };
+        let Some(id) = suspended.or_else(|| self.any_item()) else { return };
         let op = ChangeOp {
             id,
             priority: self.rng.percent(50).then(|| *self.rng.pick(&[0, 1, 7, 255])),
@@ -40,6 +42,43 @@ impl Client {
             edit: self.rng.percent(50).then(|| self.memory.serial()),
         };
         self.caller.change(op).await;
+    }
+
+    /// Of those that somebody asked to suspend, a late one.
+    fn some_suspended(&mut self) -> Option<ItemId> {
+        let known = self.memory.known();
+        let back = self.rng.between(1, 3) as usize;
+        known.suspended.len().checked_sub(back).map(|index| known.suspended[index])
+    }
+
+    /// An item that is scheduled and then, before anybody else is told of it, is to be due, to be put off or to expire; the
+    /// expired one is run again.
+    async fn change_at_once(&mut self) {
+        let queue = self.queue();
+        let due = self.now() + Span::from_millis(self.rng.between(5_000, 20_000));
+        let made = Made { enqueue_at: Some(due), dead_timeout: None, ..self.made() };
+        let Some(ids) = self.caller.produce(queue, vec![made]).await else { return };
+        self.memory.learn(&ids);
+        let op = ChangeOp {
+            id: ids[0],
+            priority: self.rng.percent(50).then_some(7),
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+            edit: None,
+        };
+        let expires = self.rng.percent(40);
+        let op = if expires {
+            self.caller.handle.sleep_micros(5_000).await;
+            ChangeOp { dead_timeout: Some(Span::from_millis(1)), ..op }
+        } else {
+            ChangeOp { enqueue_at: self.rng.percent(60).then_some(Timestamp(1)), ..op }
+        };
+        self.caller.change(op).await;
+        if expires {
+            self.rerun(op.id).await;
+            self.caller.get(op.id).await;
+        }
     }
 
     async fn rerun(&mut self, id: ItemId) -> Option<ItemId> {
@@ -53,6 +92,7 @@ impl Client {
     async fn run_again(&mut self) {
         let Some(hold) = self.some_work().await else { return };
         self.end(hold).await;
+        self.get_in_the_way(hold).await;
         let mut id = hold.id;
         for _ in 0..self.rng.between(1, 3) {
             if self.rng.percent(50) {
@@ -61,6 +101,7 @@ impl Client {
             let Some(again) = self.rerun(id).await else { break };
             if self.rng.percent(50) {
                 self.caller.get(id).await;
+                self.caller.latest(id).await;
             }
             self.caller.cancel(again).await;
             id = again;
@@ -83,13 +124,29 @@ impl Client {
         self.latest_hold()
     }
 
+    /// Now and then another item has the address of one that is to run again, or the queue has other partitions by then.
+    async fn get_in_the_way(&mut self, Hold { queue, id, .. }: Hold) {
+        if self.rng.percent(45) {
+            let shown = self.caller.get(id).await;
+            if let Some(address) = shown.and_then(|view| view.address) {
+                let made = Made { address: Some(address), enqueue_at: None, ..self.made() };
+                let ids = self.caller.produce(queue, vec![made]).await;
+                self.memory.learn(&ids.unwrap_or_default());
+            }
+        }
+        if self.plan.habits.rebalances > 0 && self.rng.percent(50) {
+            let partitions = self.rng.between(1, 3) as u32;
+            self.caller.rebalance(queue, partitions).await;
+        }
+    }
+
     async fn end(&mut self, Hold { queue, id, permit }: Hold) {
         match self.rng.below(100) {
-            0..=29 => {
+            0..=39 => {
                 let result = self.rng.percent(60).then(|| Bytes::from(format!("result of {}", id.number.0)));
                 self.caller.complete(queue, vec![(id, permit, result)]).await;
             }
-            30..=69 => {
+            40..=74 => {
                 let dead = RetryOp { id, permit, retry_at: None, dead: true };
                 self.caller.retry(queue, vec![dead]).await;
             }

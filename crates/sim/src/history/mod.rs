@@ -6,6 +6,7 @@
 
 mod damage;
 mod followed;
+mod found;
 mod op;
 mod outcome;
 mod shown;
@@ -19,6 +20,7 @@ use windlass_engine::store::StoreStats;
 
 pub use self::damage::{Damage, Loss, Losses, Teller, speaks_of_damage};
 pub use self::followed::{Followed, ShownState};
+pub use self::found::{FindFilter, FindOp, FoundItem, FoundPage, ManyOp, ManyPage};
 pub use self::op::{ChangeOp, Made, Op, RetryOp, SuspendOp, edited_body, input_body, reason_of};
 pub use self::outcome::{Emitted, Extended, Outcome, Verdict, Why};
 pub use self::shown::{

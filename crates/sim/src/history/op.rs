@@ -10,7 +10,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, Filter};
 use windlass_engine::CloseMode;
 
-use super::QueueIndex;
+use super::{FindOp, ManyOp, QueueIndex};
 use crate::cron::CronOp;
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
 
@@ -106,6 +106,10 @@ pub enum Op {
         id: ItemId,
         delay: Option<Span>,
     },
+    /// Asks for a page of a walk through a queue.
+    Find(Box<FindOp>),
+    /// Changes those items of a queue that a filter takes.
+    ChangeMany(Box<ManyOp>),
     /// Asks for the latest item of the chain that begins with this one.
     Latest(ItemId),
     /// Also asks for the attempt log.
@@ -226,9 +230,26 @@ pub fn input_body(serial: u64) -> Bytes {
 }
 
 impl Op {
-    /// Whether the call takes away many items of the queue at once: a clear or a delete.
+    /// Whether the call takes away many items of the queue at once: a clear, a delete, or a change of many.
     pub fn sweeps(&self, queue: QueueIndex) -> bool {
-        matches!(self, Self::Clear { queue: there, .. } | Self::Delete { queue: there, .. } if *there == queue)
+        let by_queue = matches!(self, Self::Clear { queue: there, .. } | Self::Delete { queue: there, .. } if *there == queue);
+        by_queue || self.many().is_some_and(|op| op.queue == queue && op.ends_items())
+    }
+
+    /// Whether items of the queue may be gone after the call without having been kept as they ended.
+    pub fn forgets(&self, queue: QueueIndex) -> bool {
+        let with_queue = matches!(self, Self::Delete { queue: there, .. } if *there == queue);
+        with_queue || self.many().is_some_and(|op| op.queue == queue && op.deletes())
+    }
+
+    /// A page of a walk.
+    pub fn find(&self) -> Option<&FindOp> {
+        if let Self::Find(op) = self { Some(op) } else { None }
+    }
+
+    /// A change of many items.
+    pub fn many(&self) -> Option<&ManyOp> {
+        if let Self::ChangeMany(op) = self { Some(op) } else { None }
     }
 
     /// The settings that the call gives the queue.

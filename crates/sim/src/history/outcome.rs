@@ -6,7 +6,9 @@ use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::Retried;
 
-use super::{Followed, Given, QueueCounts, ShownCron, ShownGroup, ShownItem, ShownQueue};
+use super::{
+    Followed, FoundPage, Given, ManyPage, QueueCounts, ShownCron, ShownGroup, ShownItem, ShownQueue,
+};
 
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -25,6 +27,8 @@ pub enum Outcome {
     Changed(Box<ShownItem>),
     /// The item that a rerun made.
     Rerun(ItemId, Phase),
+    Found(FoundPage),
+    ManyChanged(ManyPage),
     Latest(ItemId),
     Shown(Box<ShownItem>),
     Emitted(Emitted),
@@ -151,6 +155,16 @@ impl Outcome {
         if let Self::Shown(view) | Self::Subscribed { view, .. } = self { Some(view) } else { None }
     }
 
+    /// A page of a walk.
+    pub fn found(&self) -> Option<&FoundPage> {
+        if let Self::Found(page) = self { Some(page) } else { None }
+    }
+
+    /// What a change of many items did.
+    pub fn many_changed(&self) -> Option<&ManyPage> {
+        if let Self::ManyChanged(page) = self { Some(page) } else { None }
+    }
+
     /// The item that a rerun made.
     pub fn rerun(&self) -> Option<ItemId> {
         if let Self::Rerun(id, _) = self { Some(*id) } else { None }
@@ -174,6 +188,8 @@ impl Outcome {
             | Self::Cancelled(_)
             | Self::Changed(_)
             | Self::Rerun(..)
+            | Self::Found(_)
+            | Self::ManyChanged(_)
             | Self::Latest(_)
             | Self::Shown(_)
             | Self::Subscribed { .. }

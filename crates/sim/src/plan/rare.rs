@@ -101,7 +101,7 @@ impl Plan {
     /// Items are changed and rerun; often while their queue gets other partitions, so that they go on elsewhere.
     pub(super) fn with_afterthoughts(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0 && self.habits.diverts == 0;
-        if !fits || !rng.percent(45) {
+        if !fits || !rng.percent(55) {
             return self;
         }
         self.habits.afterthoughts = rng.between(5, 40) as u32;
@@ -110,6 +110,22 @@ impl Plan {
         }
         if self.durability != Sync::Never && self.stall.is_none() && rng.percent(30) {
             self.habits.rebalances = rng.between(3, 10) as u32;
+        }
+        self
+    }
+
+    /// Queues are walked through, and many items changed at once.
+    pub(super) fn with_finds(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0 && self.habits.diverts == 0;
+        if fits && rng.percent(50) {
+            self.habits.finds = rng.between(4, 15) as u32;
+            if self.durability != Sync::Never && self.stall.is_none() && rng.percent(25) {
+                self.habits.rebalances = rng.between(3, 10) as u32;
+            }
+        }
+        if fits && self.habits.afterthoughts > 0 && rng.percent(60) {
+            self.habits.changes_many = rng.between(3, 15) as u32;
+            self.habits.deletes_many = rng.percent(50);
         }
         self
     }

@@ -75,6 +75,7 @@ caught! {
     an_item_rerun_twice_is_caught: RerunTwice,
     a_lost_payload_of_a_kept_item_is_caught: PayloadLostWithItemKept,
     a_chain_that_leads_nowhere_is_caught: MovedToNowhere,
+    a_find_that_skips_an_item_is_caught: FindSkips,
     a_lock_held_while_partitions_are_told_is_caught: LockWhileTold,
     a_move_assigned_for_ever_is_caught: AssignedForEver,
 }

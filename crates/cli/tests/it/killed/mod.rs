@@ -263,6 +263,8 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         | Outcome::TooLarge
         | Outcome::Changed(_)
         | Outcome::Rerun(..)
+        | Outcome::Found(_)
+        | Outcome::ManyChanged(_)
         | Outcome::Latest(_) => "other",
     }
 }

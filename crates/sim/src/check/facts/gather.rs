@@ -42,7 +42,6 @@ impl<'a> Facts<'a> {
         let leases =
             history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect::<Vec<_>>();
         let (haunted, calm) = leases.iter().partition(|call| keeps_something_back(history, call));
-        let sweeps = history.calls.iter().filter(|call| may_have_swept(call)).collect();
         let redrives = history.calls.iter().filter(|call| may_have_redriven(call)).collect();
         let calm = by_beginning(calm);
         let (items, groups, by_id) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -55,7 +54,7 @@ impl<'a> Facts<'a> {
             leases,
             haunted,
             calm,
-            sweeps,
+            sweeps: Vec::new(),
             redrives,
             changes,
             stray_changes,
@@ -71,6 +70,8 @@ impl<'a> Facts<'a> {
             facts.add_granted(call, &by_serial)?;
             facts.add_rerun(call);
         }
+        let sweeps = history.calls.iter().filter(|call| may_have_swept(call, &facts.by_id));
+        facts.sweeps = sweeps.collect();
         facts.add_changes();
         for call in &history.calls {
             facts.add_told(call);
@@ -275,6 +276,8 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::ProduceOnce { .. }
             | Op::Lease { .. }
+            | Op::Find(_)
+            | Op::ChangeMany(_)
             | Op::Clear { .. }
             | Op::Redrive { .. }
             | Op::Stats(_)

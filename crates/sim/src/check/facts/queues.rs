@@ -1,11 +1,14 @@
 //! A queue: its settings, and the calls that took many of its items away at once.
 
+use std::collections::BTreeMap;
+
+use windlass_core::id::ItemId;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 
 use super::{Facts, ItemFacts};
 use crate::cron::{CronAsk, CronOp};
-use crate::history::{Call, Moment, Op, Outcome, QueueIndex};
+use crate::history::{Call, ManyOp, Moment, Op, Outcome, QueueIndex};
 use crate::plan::queue_name;
 
 impl<'a> Facts<'a> {
@@ -49,7 +52,10 @@ impl<'a> Facts<'a> {
             !here && call.op.last_words().any(|(_, word)| word.queue == queue)
         };
         let calls = &self.history.calls;
-        let makes_more = |call: &Call| matches!(call.op, Op::Redrive { .. } | Op::Rerun { .. });
+        let makes_more = |call: &Call| {
+            let many = call.op.many().is_some_and(ManyOp::reruns);
+            many || matches!(call.op, Op::Redrive { .. } | Op::Rerun { .. })
+        };
         calls.iter().any(|call| makes_more(call) || named(call) || from_elsewhere(call))
     }
 
@@ -101,9 +107,17 @@ impl<'a> Facts<'a> {
     }
 }
 
-pub(super) fn may_have_swept(call: &Call) -> bool {
+pub(super) fn may_have_swept(call: &Call, known: &BTreeMap<ItemId, usize>) -> bool {
     // Over several partitions a failed call may have been carried out in some of them.
-    matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
+    let many = |op: &ManyOp| op.deletes() || op.ends_items() && !tells_all(call, known);
+    let sweeps = matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) || call.op.many().is_some_and(many);
+    sweeps && !matches!(call.outcome, Outcome::Refused(_))
+}
+
+/// Whether a change of many was answered, and took only items that somebody was told of: then the answer tells of each.
+fn tells_all(call: &Call, known: &BTreeMap<ItemId, usize>) -> bool {
+    let page = call.outcome.many_changed();
+    page.is_some_and(|page| page.results.iter().all(|(id, _)| known.contains_key(id)))
 }
 
 pub(super) fn may_have_redriven(call: &Call) -> bool {
