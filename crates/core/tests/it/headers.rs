@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use allocation_counter::measure;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::effort::{Looked, looks};
@@ -135,9 +136,9 @@ fn an_item_whose_hashes_nobody_computed_may_have_any_header() {
     let stale = with(&indexed(&["other"]), &[("other", "a")]);
     let new = [unknown, stale, with(&script, &[("tenant", "b")]), item("default")];
     let made = script.produce(new);
-    let hashes = |number| script.get(number).extras.and_then(|extras| extras.header_hashes);
-    assert_eq!(hashes(made[0]), Some([MAY_HAVE_ANY].into()));
-    assert_eq!(hashes(made[3]), None);
+    let hashes = |number| script.get(number).extras.unwrap_or_default().header_hashes.to_vec();
+    assert_eq!(hashes(made[0]), [MAY_HAVE_ANY]);
+    assert_eq!(hashes(made[3]), []);
     assert_eq!(find(&script, &[("tenant", "a")]), (vec![made[0], made[1]], 2));
 }
 
@@ -146,7 +147,7 @@ fn nothing_is_kept_of_headers_in_a_queue_that_indexes_none() {
     let mut script = Script::new();
     let new = with(&indexed(&["tenant"]), &[("tenant", "a")]);
     let made = script.produce([new])[0];
-    assert_eq!(script.get(made).extras.unwrap().header_hashes, None);
+    assert_eq!(script.get(made).extras.unwrap().header_hashes.to_vec(), []);
 }
 
 #[test]
@@ -205,6 +206,35 @@ fn an_end_item_has_the_headers_of_its_template() {
     script.complete(held, None).unwrap();
     assert_eq!(find(&script, &[("tenant", "a")]).1, 1);
     assert_eq!(find(&script, &[("tenant", "b")]).1, 0);
+}
+
+/// Bytes per item of a partition whose items have so many headers, all of which are indexed or none.
+fn bytes_per_item(headers: usize, is_indexed: bool) -> f64 {
+    const ITEMS: usize = 20_000;
+    let names: Vec<String> = (0..headers).map(|at| format!("name{at}")).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let mut script = if is_indexed { indexed(&names) } else { Script::new() };
+    let settings = script.partition.settings().clone();
+    let new = |at: usize| {
+        let value = at.to_string();
+        let hashes = settings.hashes(names.iter().map(|name| (*name, &*value)));
+        NewItem { facts: Some(Bytes::from_static(b"facts")), hashes, ..item("default") }
+    };
+    for first in (0..ITEMS).step_by(1000) {
+        script.produce((first..first + 1000).map(new));
+    }
+    let mut copy = None;
+    let taken = measure(|| copy = Some(rebuilt(&script.partition, START)));
+    taken.bytes_current as f64 / ITEMS as f64
+}
+
+#[test]
+fn an_indexed_header_takes_at_most_32_bytes_of_memory() {
+    for headers in [1, 2, 8] {
+        let each = (bytes_per_item(headers, true) - bytes_per_item(headers, false)) / headers as f64;
+        println!("{headers} indexed headers: {each:.1} bytes each");
+        assert!(each <= 32.0, "{each} bytes each of {headers}");
+    }
 }
 
 /// What happens to a queue whose items have headers.
