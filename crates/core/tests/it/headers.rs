@@ -11,10 +11,12 @@ use windlass_core::headers::{Hashes, IndexedNames, MAY_HAVE_ANY, REFERENCE, head
 use windlass_core::id::ItemNumber;
 use windlass_core::item::Phase;
 use windlass_core::limits::check_settings;
-use windlass_core::partition::{Find, FindOrder, FindSlice, Found};
+use windlass_core::partition::{Find, FindOrder, FindSlice, Found, FoundItem};
 use windlass_core::settings::{Keep, Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, Configure, CreateGroup, NewEnd, NewItem, Rerun, StartGroup};
+use windlass_core::verbs::{
+    Clear, Configure, CreateGroup, NewEnd, NewItem, Rerun, StartGroup, Update, UpdateItem,
+};
 
 use crate::script::{RetryItem, START, Script, again, assert_same, item, items, open_group, rebuilt};
 
@@ -50,6 +52,23 @@ fn found(script: &Script, find: &Find, order: FindOrder) -> Found {
     let find = Arc::new(find.clone());
     let (matches_max, looks_max) = (usize::MAX, usize::MAX);
     script.partition.find(&FindSlice { find, order, after: None, until, matches_max, looks_max })
+}
+
+/// What may match, as small slices tell it.
+fn in_pages(script: &Script, find: &Find, order: FindOrder) -> Vec<FoundItem> {
+    let (find, until) = (Arc::new(find.clone()), script.partition.find_until());
+    let (mut items, mut after) = (Vec::new(), None);
+    loop {
+        let (find, matches_max, looks_max) = (Arc::clone(&find), 2, 3);
+        let slice = FindSlice { find, order, after, until, matches_max, looks_max };
+        let found = script.partition.find(&slice);
+        assert!(found.items.len() <= 2 && found.looked <= 3);
+        items.extend(found.items);
+        after = found.after;
+        if after.is_none() {
+            return items;
+        }
+    }
 }
 
 /// What may match, the oldest first, and how many items were looked at.
@@ -240,11 +259,13 @@ fn an_indexed_header_takes_at_most_32_bytes_of_memory() {
 /// What happens to a queue whose items have headers.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Values of the headers `a` and `b`, and whose hashes come with it: 0 nobody's, 1 those of the settings, 2 older ones.
+    /// Values of the headers `a` and `b`, and whose hashes come with it: 0 nobody's, 1 older ones, 2 and 3 those of the settings.
     Produce(Option<u8>, Option<u8>, u8),
     Index(u8),
     Fail,
     Rerun(usize),
+    /// The headers of an earlier item, as they are produced.
+    Update(usize, Option<u8>, Option<u8>, u8),
     Clear,
     Sweep,
     Pass,
@@ -257,6 +278,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..4u8).prop_map(Step::Index),
         2 => Just(Step::Fail),
         1 => (0..10usize).prop_map(Step::Rerun),
+        2 => (0..10usize, value(), value(), 0..4u8)
+            .prop_map(|(at, a, b, whose)| Step::Update(at, a, b, whose)),
         1 => Just(Step::Clear),
         2 => Just(Step::Sweep),
         1 => Just(Step::Pass),
@@ -305,6 +328,7 @@ impl Queue {
                     self.made.insert(produced.number, self.made[&number].clone());
                 }
             }
+            Step::Update(at, a, b, whose) => self.update(at, headers(a, b), whose),
             Step::Clear => {
                 self.script.clear(Clear { waiting: true, scheduled: true, leased: true, suspended: true });
             }
@@ -313,13 +337,28 @@ impl Queue {
         }
     }
 
-    fn produce(&mut self, headers: Headers, whose: u8) {
+    fn hashes(&self, headers: &Headers, whose: u8) -> Hashes {
         let pairs = || headers.iter().map(|(name, value)| (*name, *value));
-        let hashes = match whose {
+        match whose {
             0 => Hashes::Unknown,
             1 => self.earlier.hashes(pairs()),
             _ => self.script.partition.settings().hashes(pairs()),
-        };
+        }
+    }
+
+    fn update(&mut self, at: usize, headers: Headers, whose: u8) {
+        let Some(number) = self.made.keys().rev().nth(at).copied() else { return };
+        let hashes = self.hashes(&headers, whose);
+        let facts = (!headers.is_empty()).then(|| Bytes::from_static(b"facts"));
+        let record = Some((Bytes::from_static(b"body"), facts));
+        let update = UpdateItem { record, hashes, ..UpdateItem::new(number) };
+        if self.script.apply(Update(vec![update])).unwrap().remove(0).is_ok() {
+            self.made.insert(number, headers);
+        }
+    }
+
+    fn produce(&mut self, headers: Headers, whose: u8) {
+        let hashes = self.hashes(&headers, whose);
         let facts = (!headers.is_empty()).then(|| Bytes::from_static(b"facts"));
         let number = self.script.produce([NewItem { facts, hashes, ..item("default") }])[0];
         self.made.insert(number, headers);
@@ -337,6 +376,11 @@ impl Queue {
             let pairs: Vec<_> = wanted.iter().map(|(name, value)| (*name, *value)).collect();
             for order in [FindOrder::Oldest, FindOrder::Newest] {
                 let found = found(&self.script, &asked(&pairs), order);
+                assert_eq!(
+                    in_pages(&self.script, &asked(&pairs), order),
+                    found.items,
+                    "{wanted:?} {order:?}"
+                );
                 let mut numbers: Vec<_> = found.items.iter().map(|found| found.item.number).collect();
                 assert!(order == FindOrder::Newest || numbers.is_sorted(), "{numbers:?}");
                 numbers.sort_unstable();
