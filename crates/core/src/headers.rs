@@ -2,6 +2,8 @@
 //! headers that the queue indexes, and whoever finds it by a hash looks into the record before the item is shown.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::hash::{fnv1a, splitmix64};
@@ -55,6 +57,55 @@ impl Hashes {
             Self::Unknown => 0,
             Self::Known { hashes, .. } => 8 * (1 + hashes.len()),
         }
+    }
+}
+
+/// The hashes that the row of an item keeps, sorted. None and one take no memory of their own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ItemHashes(Few);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Few {
+    /// `NONE` for none.
+    AtMostOne(u64),
+    /// More than one, or `NONE` as the hash of a header.
+    Many(Box<[u64]>),
+}
+
+const NONE: u64 = u64::MAX;
+const _: () = assert!(size_of::<ItemHashes>() <= 16, "memory of items with any extras is promised");
+
+impl Deref for ItemHashes {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        match &self.0 {
+            Few::AtMostOne(NONE) => &[],
+            Few::AtMostOne(hash) => std::slice::from_ref(hash),
+            Few::Many(hashes) => hashes,
+        }
+    }
+}
+
+impl From<&[u64]> for ItemHashes {
+    fn from(hashes: &[u64]) -> Self {
+        Self(match hashes {
+            [] => Few::AtMostOne(NONE),
+            [hash] if *hash != NONE => Few::AtMostOne(*hash),
+            many => Few::Many(many.into()),
+        })
+    }
+}
+
+impl Default for ItemHashes {
+    fn default() -> Self {
+        Self(Few::AtMostOne(NONE))
+    }
+}
+
+impl fmt::Debug for ItemHashes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::headers::ItemHashes;
 use crate::id::{GroupNumber, ItemId, ItemNumber, PartitionId, Permit};
 use crate::mutant::{self, Mutant};
 use crate::time::{Span, Timestamp};
@@ -223,12 +224,32 @@ pub struct Extras {
     pub event_bytes: u64,
     /// The store holds the answer that it was resumed with: for as long as it is not final.
     pub has_input: bool,
-    /// What the item is found by in [`crate::headers`], sorted; unset if by nothing.
-    pub header_hashes: Option<Box<[u64]>>,
+    /// What the item is found by in [`crate::headers`].
+    pub header_hashes: ItemHashes,
     /// The payload was found damaged or missing: the item is never granted, and is moved without it.
     pub payload_lost: bool,
-    /// Encoded fields of a newer version, carried along untouched.
-    pub unknown: Vec<u8>,
+    pub unknown: UnknownFields,
+}
+
+/// Encoded fields of a newer version, carried along untouched. Nearly always none, which is a pointer and no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownFields(Option<Box<Encoded>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Encoded(Vec<u8>);
+
+const _: () = assert!(size_of::<UnknownFields>() == 8, "memory of items with any extras is promised");
+
+impl UnknownFields {
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |encoded| &encoded.0)
+    }
+}
+
+impl From<Vec<u8>> for UnknownFields {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self((!bytes.is_empty()).then(|| Box::new(Encoded(bytes))))
+    }
 }
 
 impl Extras {

@@ -509,6 +509,6 @@ fn extras_bytes(item: &Item) -> usize {
     let client_id = extras.last_lease.as_ref().map_or(0, |last| last.client_id.len());
     let texts =
         errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
-    let hashes = extras.header_hashes.as_ref().map_or(0, |hashes| 8 * hashes.len());
-    texts + origin_bytes + moved_to + cron + client_id + hashes + extras.unknown.len()
+    let hashes = 8 * extras.header_hashes.len();
+    texts + origin_bytes + moved_to + cron + client_id + hashes + extras.unknown.bytes().len()
 }

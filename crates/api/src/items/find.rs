@@ -11,7 +11,8 @@ use crate::time::Time;
 #[request]
 pub struct FindItemsRequest {
     /// The name of the queue. If unset, all queues: then `states` names nothing but `suspended`, `failed` and `expired`, the
-    /// newest come first, and there is one page.
+    /// newest come first, and there is one page. It may not have all that match: beside `limit` it is bounded to 10,000 items
+    /// that are looked at.
     #[field(1)]
     pub queue: Option<String>,
     /// Only items in one of these states; in any if unset, and no item at all if empty.
@@ -191,7 +192,8 @@ pub struct ItemErrorsReply {
 /// How many kept items have an error of one code.
 #[reply]
 pub struct ErrorCount {
-    /// The code.
+    /// The code; empty for errors without one. `other` stands for the errors that a partition does not tell apart, too, beyond
+    /// its 1,000 most frequent codes: `items.find` finds only those with a code of that name.
     #[field(1)]
     pub code: String,
     /// The message of the latest.

@@ -9,6 +9,7 @@ use super::moves::{
     decode_moved_to, decode_origin, decode_outgoing, encode_moved_to, encode_origin, encode_outgoing,
 };
 use super::wire::{Record, put_bytes, put_fixed, put_near, put_number, put_unless_same, put_unless_zero};
+use crate::headers::ItemHashes;
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, Permit};
 use crate::item::{
     End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, Outcome, PayloadSize, State, Suspension,
@@ -159,13 +160,13 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     put_unless_zero(out, EVENT_BYTES, extras.event_bytes);
     put_unless_zero(out, HAS_INPUT, extras.has_input.into());
     put_unless_zero(out, PAYLOAD_LOST, extras.payload_lost.into());
-    if let Some(hashes) = &extras.header_hashes {
-        put_fixed(out, HEADER_HASHES, hashes.iter().copied());
+    if !extras.header_hashes.is_empty() {
+        put_fixed(out, HEADER_HASHES, extras.header_hashes.iter().copied());
     }
     if let Some(address) = &extras.address {
         put_bytes(out, ADDRESS, address.as_bytes());
     }
-    out.extend_from_slice(&extras.unknown);
+    out.extend_from_slice(extras.unknown.bytes());
 }
 
 pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeError> {
@@ -257,9 +258,9 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         event_count: record.number_or_zero(EVENT_COUNT)?,
         event_bytes: record.number_or_zero(EVENT_BYTES)?,
         has_input: record.flag(HAS_INPUT)?,
-        header_hashes: record.fixed(HEADER_HASHES)?.map(Vec::into_boxed_slice),
+        header_hashes: ItemHashes::from(&*record.fixed(HEADER_HASHES)?.unwrap_or_default()),
         payload_lost: record.flag(PAYLOAD_LOST)?,
-        unknown: std::mem::take(&mut record.unknown),
+        unknown: std::mem::take(&mut record.unknown).into(),
     };
     Ok((extras != Extras::default()).then(|| Box::new(extras)))
 }

@@ -97,7 +97,7 @@ impl Entry {
     }
 
     pub(super) fn header_hashes(&self) -> &[u64] {
-        self.extras.as_ref().and_then(|extras| extras.header_hashes.as_deref()).unwrap_or_default()
+        self.extras.as_ref().map_or(&[], |extras| &extras.header_hashes)
     }
 
     pub(super) fn has_error(&self) -> bool {

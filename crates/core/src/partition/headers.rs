@@ -5,22 +5,20 @@ use std::sync::Arc;
 
 use super::Partition;
 use super::entry::Entry;
-use crate::headers::{Hashes, IndexedNames, MAY_HAVE_ANY};
+use crate::headers::{Hashes, IndexedNames, ItemHashes, MAY_HAVE_ANY};
 use crate::id::ItemNumber;
 use crate::settings::Settings;
 
 impl Partition {
     /// What the row of an item with so many bytes of facts keeps of its hashes. Hashes of other names than the queue indexes now
     /// say nothing.
-    pub(super) fn header_hashes(&self, hashes: &Hashes, facts_bytes: u64) -> Option<Box<[u64]>> {
+    pub(super) fn header_hashes(&self, hashes: &Hashes, facts_bytes: u64) -> ItemHashes {
         if facts_bytes == 0 || self.settings.indexed_headers.is_empty() {
-            return None;
+            return ItemHashes::default();
         }
         match hashes {
-            Hashes::Known { names, hashes } if *names == self.indexed_names() => {
-                (!hashes.is_empty()).then(|| hashes.clone())
-            }
-            Hashes::Known { .. } | Hashes::Unknown => Some([MAY_HAVE_ANY].into()),
+            Hashes::Known { names, hashes } if *names == self.indexed_names() => ItemHashes::from(&**hashes),
+            Hashes::Known { .. } | Hashes::Unknown => ItemHashes::from(&[MAY_HAVE_ANY][..]),
         }
     }
 

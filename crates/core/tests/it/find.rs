@@ -234,6 +234,37 @@ fn members_are_found_by_the_name_that_they_show() {
 }
 
 #[test]
+fn a_slice_looks_at_few_of_the_deleted_groups_that_had_a_name() {
+    let mut script = Script::with_settings(Settings { keep: Keep::All, ..Settings::default() });
+    let mut members = Vec::new();
+    for _ in 0..100 {
+        script.apply(open_group("g")).unwrap();
+        let made = script.produce([member("g"), item("default"), member("g")]);
+        members.extend([made[0], made[2]]);
+        script.apply(StartGroup("g".into())).unwrap();
+        script.apply(CancelGroup("g".into())).unwrap();
+        script.apply(DeleteGroup("g".into())).unwrap();
+        script.sweep();
+    }
+    for order in [FindOrder::Newest, FindOrder::Oldest] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let before = looks(Looked::Indexed);
+            let whole = slice(&script, &in_group("g"), order);
+            let found = script.partition.find(&FindSlice { after, matches_max: 3, ..whole });
+            assert!(looks(Looked::Indexed) - before <= 4, "{order:?} after {after:?}");
+            seen.extend(numbers(&found));
+            after = found.after;
+            if after.is_none() {
+                break;
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, members, "{order:?}");
+    }
+}
+
+#[test]
 fn what_was_cleared_and_is_kept_is_found_before_and_after_the_sweep() {
     let mut script = Script::new();
     let kept = script.produce([at_address("a"), item("default"), at_address("b"), at_address("c")]);

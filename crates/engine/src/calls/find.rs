@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::id::PartitionId;
+use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
+use windlass_core::time::{Span, Timestamp};
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -14,6 +15,9 @@ use crate::queue::{ErrorShare, QueueHandle, QueueOverview, Search, SearchPage, W
 
 /// Queues that a search in all queues asks: those with most items that may match.
 const QUEUES_ASKED_MAX: usize = 1000;
+/// By how much the number of an item may be ahead of the clock: items that are produced at once are numbered one after the
+/// other, and no partition makes a million in a second.
+const NUMBERS_AHEAD_MAX: Span = Span::from_secs(1);
 
 impl Engine {
     /// A page of the items of a queue that match. What was there when the walk began and matches is on exactly one of its pages,
@@ -25,8 +29,12 @@ impl Engine {
         walk: Option<&Walk>,
     ) -> Result<SearchPage, EngineError> {
         let _call = self.host.enter()?;
+        let began = self.host.now();
         let scans = self.queue(queue)?.scans(walk);
-        let page = search.page(scans, |partition| self.is_gone(partition)).await?;
+        let mut page = search.page(scans, |partition| self.is_gone(partition)).await?;
+        if walk.is_none() {
+            end_at(began, page.walk.as_mut());
+        }
         // The partitions of a queue that was deleted meanwhile were passed over.
         self.queue(queue).map(|_still_there| page)
     }
@@ -53,6 +61,14 @@ impl Engine {
     /// Whether a partition was dropped: with what it held there is nothing left to be found.
     pub(super) fn is_gone(&self, partition: PartitionId) -> bool {
         self.host.home_of(partition).is_none()
+    }
+}
+
+/// Ends a walk that began now in the partitions too that did not serve: the number of an item is the time of its production in
+/// microseconds, or just after it.
+fn end_at(began: Timestamp, walk: Option<&mut Walk>) {
+    for place in walk.into_iter().flat_map(|walk| &mut walk.places) {
+        place.until.get_or_insert(ItemNumber((began + NUMBERS_AHEAD_MAX).0));
     }
 }
 

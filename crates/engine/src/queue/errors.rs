@@ -12,13 +12,11 @@ use windlass_core::time::Timestamp;
 use super::QueueHandle;
 use crate::error::EngineError;
 
-/// What the errors without a code count as.
-const NO_CODE: &str = "none";
-
 /// How many kept items have an error of one code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorShare {
-    /// `none` for errors without a code, and `other` for those that a partition does not tell apart.
+    /// Empty for errors without a code, which no worker can give; `other` for those that a partition does not tell apart, and for
+    /// those of that code.
     pub code: Arc<str>,
     pub count: u64,
     /// The item that ended last of those that have it.
@@ -62,7 +60,6 @@ fn shares(partition: &Partition) -> Vec<ErrorShare> {
         let extras = partition.get(latest).and_then(|item| item.extras);
         let message = extras.and_then(|extras| extras.error).map(|error| error.message);
         let latest = ItemId { partition: partition.id(), number: latest };
-        let code = if code.is_empty() { NO_CODE.into() } else { code };
         ErrorShare { code, count, latest, latest_at, message: message.unwrap_or_default() }
     };
     partition.errors(usize::MAX).into_iter().map(with_message).collect()

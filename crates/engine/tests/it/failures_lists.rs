@@ -1,16 +1,21 @@
 //! Lists over all partitions of a queue, when one of them fails.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass_core::id::PartitionId;
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::partition::Find;
+use windlass_core::rule::Stop;
 use windlass_core::time::Span;
-use windlass_core::verbs::CreateGroup;
-use windlass_engine::{Action, EngineError, Outcome, PartitionState, Search};
+use windlass_core::verbs::{CreateGroup, SetRule};
+use windlass_engine::{Action, EngineError, Outcome, PartitionState, Search, SearchPage};
 
 use crate::behaviour::find::{ids, in_phases, search};
 use crate::failures::{Broken, world};
+use crate::stalled::turns;
 use crate::world::{items, lease};
 
 impl Broken {
@@ -124,6 +129,144 @@ async fn a_find_names_the_partitions_that_do_not_serve_or_fails() {
     let rest = world.engine.find(&world.queue, &rest, first.walk.as_ref()).await.expect("found");
     let both: Vec<_> = ids(&first.items).into_iter().chain(ids(&rest.items)).collect();
     assert_eq!(both, ids(&all.items));
+}
+
+/// Lets a call run into the time that it waits for a partition.
+async fn out_of_patience<T>(world: &Broken, call: JoinHandle<T>) -> T {
+    turns().await;
+    assert!(!call.is_finished(), "the call waits for a while");
+    world.env.advance(Duration::from_secs(3));
+    call.await.expect("the task ran")
+}
+
+fn spawn_find(world: &Broken, search: Search) -> JoinHandle<Result<SearchPage, EngineError>> {
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    tokio::spawn(async move { engine.find(&queue, &search, None).await })
+}
+
+/// Two partitions with 5 items each, the ids of which come by partition.
+async fn two_with_items() -> (Broken, BTreeMap<PartitionId, BTreeSet<ItemId>>) {
+    let world = world(2).await;
+    for _ in 0..2 {
+        world.engine.produce(&world.queue, items(5)).await.expect("produced");
+    }
+    let all = world.engine.find(&world.queue, &search(Find::default(), 100), None).await.expect("found");
+    let mut by_partition: BTreeMap<PartitionId, BTreeSet<ItemId>> = BTreeMap::new();
+    for id in ids(&all.items) {
+        by_partition.entry(id.partition).or_default().insert(id);
+    }
+    assert!(by_partition.len() == 2 && by_partition.values().all(|ids| ids.len() == 5), "{by_partition:?}");
+    (world, by_partition)
+}
+
+#[tokio::test]
+async fn a_find_waits_only_for_a_while_for_a_partition_that_is_loading() {
+    let (world, by_partition) = two_with_items().await;
+    world.store.slow.send_replace(true);
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    let reload = tokio::spawn(async move { engine.reload(&queue).await });
+    world.store.acquiring.subscribe().wait_for(|waiting| *waiting > 0).await.expect("the store is there");
+    let states = &world.engine.overview()[0].partitions;
+    let loading = states.iter().filter(|(_, state)| *state == PartitionState::Loading);
+    let loading: Vec<PartitionId> = loading.map(|(partition, _)| *partition).collect();
+    assert_eq!(loading.len(), 1, "{states:?}");
+
+    let strict = search(Find::default(), 100);
+    let partial = Search { partial: true, ..strict.clone() };
+    let page = world.engine.find(&world.queue, &partial, None).await.expect("found at once");
+    assert_eq!((page.missing, page.items.len()), (loading.clone(), 5));
+    let refused = out_of_patience(&world, spawn_find(&world, strict.clone())).await;
+    assert!(is_not_applied(&refused), "{refused:?}");
+    let change = world.engine.clone();
+    let (queue, all) = (world.queue.clone(), strict.clone());
+    let change =
+        tokio::spawn(async move { change.change_items(&queue, &all, None, Action::Cancel, true).await });
+    assert!(is_not_applied(&out_of_patience(&world, change).await));
+
+    let short = spawn_find(&world, strict.clone());
+    turns().await;
+    world.store.slow.send_replace(false);
+    assert_eq!(short.await.expect("the task ran").expect("loaded meanwhile").items.len(), 10);
+    reload.await.expect("the task ran").expect("acquired anew");
+    let rest = world.engine.find(&world.queue, &strict, page.walk.as_ref()).await.expect("found");
+    assert_eq!(ids(&rest.items).into_iter().collect::<BTreeSet<_>>(), by_partition[&loading[0]]);
+}
+
+#[tokio::test]
+async fn a_partial_find_does_not_wait_for_a_commit_that_hangs() {
+    let (world, by_partition) = two_with_items().await;
+    let stalled = *by_partition.keys().next().expect("one of two");
+    world.store.stalled.send_replace(Some(stalled));
+    let begun = *world.store.committing.borrow();
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    let pause = SetRule { queue, kind: None, stop: Stop::Pause, reason: None, until: None };
+    let pausing = tokio::spawn(async move { engine.set_rule(pause).await });
+    // The registry and both partitions.
+    let mut committing = world.store.committing.subscribe();
+    committing.wait_for(|count| *count >= begun + 3).await.expect("the store is there");
+
+    let strict = search(Find::default(), 100);
+    let partial = Search { partial: true, ..strict.clone() };
+    let page = out_of_patience(&world, spawn_find(&world, partial)).await.expect("found");
+    let found: BTreeSet<ItemId> = ids(&page.items).into_iter().collect();
+    assert_eq!((page.missing, found.len()), (vec![stalled], 5));
+    assert!(found.is_disjoint(&by_partition[&stalled]));
+    let waiting = spawn_find(&world, strict.clone());
+    world.env.advance(Duration::from_secs(20));
+    turns().await;
+    assert!(!waiting.is_finished(), "a page that must be whole waits for as long as its caller does");
+    world.store.stalled.send_replace(None);
+    pausing.await.expect("the task ran").expect("paused");
+    assert_eq!(waiting.await.expect("the task ran").expect("found").items.len(), 10);
+    let rest = world.engine.find(&world.queue, &strict, page.walk.as_ref()).await.expect("found");
+    assert_eq!(ids(&rest.items).into_iter().collect::<BTreeSet<_>>(), by_partition[&stalled]);
+}
+
+#[tokio::test]
+async fn a_walk_ends_in_a_partition_that_did_not_serve_when_it_began() {
+    let (world, by_partition) = two_with_items().await;
+    let broken = *by_partition.keys().next().expect("one of two");
+    *world.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    world.until_faulty(1).await;
+    let partial = Search { partial: true, ..search(Find::default(), 100) };
+    let first = world.engine.find(&world.queue, &partial, None).await.expect("found");
+    assert_eq!(first.missing, [broken]);
+    world.env.advance(Duration::from_secs(2));
+    *world.store.broken_partition.lock().expect("not poisoned") = None;
+    world.waiting().await;
+    for _ in 0..2 {
+        world.engine.produce(&world.queue, items(1)).await.expect("produced");
+    }
+    let rest = world.engine.find(&world.queue, &partial, first.walk.as_ref()).await.expect("found");
+    let found: BTreeSet<ItemId> = ids(&rest.items).into_iter().collect();
+    assert_eq!((&found, rest.walk), (&by_partition[&broken], None), "nothing that came later");
+}
+
+#[tokio::test]
+async fn an_item_whose_payload_cannot_be_read_now_is_not_shown_without_it() {
+    let (world, by_partition) = two_with_items().await;
+    let unreadable = *by_partition.keys().next().expect("one of two");
+    *world.store.unreadable.lock().expect("not poisoned") = Some(unreadable);
+    let with_payloads = Search { payloads: true, ..search(Find::default(), 100) };
+    let refused = world.engine.find(&world.queue, &with_payloads, None).await;
+    assert!(is_not_applied(&refused), "{refused:?}");
+    let without = world.engine.find(&world.queue, &search(Find::default(), 100), None).await.expect("found");
+    assert_eq!(without.items.len(), 10);
+
+    let partial = Search { partial: true, ..with_payloads.clone() };
+    let page = world.engine.find(&world.queue, &partial, None).await.expect("found");
+    let found: BTreeSet<ItemId> = ids(&page.items).into_iter().collect();
+    assert_eq!((page.missing, found.len()), (vec![unreadable], 5));
+    assert!(found.is_disjoint(&by_partition[&unreadable]));
+    *world.store.unreadable.lock().expect("not poisoned") = None;
+    let rest = world.engine.find(&world.queue, &with_payloads, page.walk.as_ref()).await.expect("found");
+    assert_eq!(ids(&rest.items).into_iter().collect::<BTreeSet<_>>(), by_partition[&unreadable]);
+    assert!(rest.items.iter().all(|view| view.payload.is_some()) && rest.walk.is_none());
+
+    *world.store.damaged.lock().expect("not poisoned") = Some(Bytes::from_static(b"item 2"));
+    let all = world.engine.find(&world.queue, &with_payloads, None).await.expect("found");
+    let lost = all.items.iter().filter(|view| view.payload.is_none());
+    assert_eq!((all.items.len(), lost.count()), (10, 2), "a damaged payload does not hide its item");
 }
 
 #[tokio::test]

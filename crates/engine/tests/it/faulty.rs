@@ -68,6 +68,8 @@ pub(crate) struct FaultyStore {
     pub(crate) listings: AtomicUsize,
     /// Bodies like this one are damaged.
     pub(crate) damaged: Mutex<Option<Bytes>>,
+    /// The bodies of this partition cannot be read.
+    pub(crate) unreadable: Mutex<Option<PartitionId>>,
 }
 
 impl FaultyStore {
@@ -195,6 +197,9 @@ impl Double for FaultyStore {
         Box::pin(async move {
             let mut held = self.reads_held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
+            if *self.unreadable.lock().expect("not poisoned") == Some(partition) {
+                return bodies.into_iter().map(|_| Self::broken().into()).collect();
+            }
             let read = self.inner.read(partition, bodies).await;
             let wanted = self.damaged.lock().expect("not poisoned").clone();
             let spoilt = |body: Body| match body {

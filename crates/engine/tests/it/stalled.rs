@@ -25,7 +25,7 @@ fn pause(queue: &QueueName) -> SetRule {
     SetRule { queue: queue.clone(), kind: None, stop: Stop::Pause, reason: None, until: None }
 }
 
-async fn turns() {
+pub(crate) async fn turns() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

@@ -18,7 +18,7 @@ use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::{Engine, EngineError, Granted, ProducedItem, QueueStats};
+use windlass_engine::{Engine, EngineError, EngineOptions, Granted, ProducedItem, QueueStats};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
 #[derive(Debug)]
@@ -204,6 +204,18 @@ async fn open_log(env: &Arc<ManualEnv>, directory: &tempfile::TempDir, segment_b
     Arc::new(LogStore::open(env.clone(), disk, options).await.expect("the log opens"))
 }
 
+async fn open(env: &Arc<ManualEnv>, store: Arc<dyn Store>) -> Engine {
+    let options = EngineOptions { headers_of: Some(headers_of), ..EngineOptions::default() };
+    Engine::open_with(env.clone(), store, options).await.expect("the engine opens")
+}
+
+/// Facts have headers where they read as `name=value,name=value`.
+pub(crate) fn headers_of(facts: &Bytes) -> Vec<(String, String)> {
+    let facts = str::from_utf8(facts).unwrap_or_default();
+    let pairs = facts.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) env: Arc<ManualEnv>,
@@ -215,7 +227,7 @@ impl World {
     pub(crate) async fn new(medium: Medium) -> Self {
         let env = Arc::new(ManualEnv::new());
         let store = medium.open(&env).await;
-        let engine = Engine::open(env.clone(), store).await.expect("the engine opens");
+        let engine = open(&env, store).await;
         Self { env, medium, engine: Mutex::new(engine) }
     }
 
@@ -226,7 +238,7 @@ impl World {
     pub(crate) async fn restart(&self) {
         self.engine().close().await;
         let store = self.medium.open(&self.env).await;
-        let engine = Engine::open(self.env.clone(), store).await.expect("the engine opens again");
+        let engine = open(&self.env, store).await;
         *self.engine.lock().expect("not poisoned") = engine;
     }
 
@@ -241,8 +253,7 @@ impl World {
         store.drop_partition(PartitionId::REGISTRY).await.expect("the registry is dropped");
         store.close().await;
         let store = self.medium.open(&self.env).await;
-        let engine =
-            Engine::open(self.env.clone(), store).await.expect("the engine opens without a registry");
+        let engine = open(&self.env, store).await;
         *self.engine.lock().expect("not poisoned") = engine;
     }
 

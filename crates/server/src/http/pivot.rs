@@ -5,6 +5,7 @@ use std::fmt::Write;
 use prost::Message;
 use windlass_core::hash::{fnv1a, splitmix64};
 use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::limits::PARTITIONS_MAX;
 use windlass_engine::{Walk, WalkPlace};
 
 use super::error::Problem;
@@ -12,12 +13,21 @@ use super::error::Problem;
 /// The first character of a pivot: others begin those of another form.
 const VERSION: char = '1';
 
+/// More places than a walk has: beside the partitions of a queue that take items there are retired ones, which are kept for
+/// what they retain.
+const PLACES_MAX: usize = 4 * PARTITIONS_MAX as usize;
+/// The most bytes of an encoded [`Place`] in its [`Record`]: a tag and a length of a byte each, three tags, and the numbers.
+const PLACE_BYTES_MAX: usize = 2 + 3 + 5 + 10 + 10;
+/// The most characters of a pivot: the version, and two for each byte of the check and of the places.
+const CHARS_MAX: usize = 1 + 2 * (9 + PLACES_MAX * PLACE_BYTES_MAX);
+
 /// A walk as its pivot holds it, in hexadecimal digits.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Record {
     /// Tells a pivot that was cut or is of something else.
     #[prost(fixed64, tag = "1")]
     check: u64,
+    /// In the order of their partitions, each at most once.
     #[prost(message, repeated, tag = "2")]
     places: Vec<Place>,
 }
@@ -48,7 +58,8 @@ impl Scope {
             until: place.until.map(|number| number.0),
             after: place.after.map(|number| number.0),
         });
-        let places: Vec<Place> = places.collect();
+        let mut places: Vec<Place> = places.collect();
+        places.sort_unstable_by_key(|place| place.partition);
         let record = Record { check: self.check(&places), places };
         let mut pivot = String::from(VERSION);
         for byte in record.encode_to_vec() {
@@ -59,7 +70,11 @@ impl Scope {
 
     pub(super) fn walk(&self, pivot: &str) -> Result<Walk, Problem> {
         let record = digits(pivot).and_then(|bytes| Record::decode(&*bytes).ok());
-        let Some(record) = record.filter(|record| record.check == self.check(&record.places)) else {
+        let is_own = |record: &Record| {
+            let ascends = record.places.is_sorted_by(|one, next| one.partition < next.partition);
+            ascends && record.check == self.check(&record.places)
+        };
+        let Some(record) = record.filter(is_own) else {
             return Err(Problem::invalid(
                 "`pivot` must be that of an earlier page, with the same queue, filters, and order or action",
             ));
@@ -79,7 +94,11 @@ impl Scope {
     }
 }
 
+/// The bytes of a pivot, unless it is longer than any that is given out.
 fn digits(pivot: &str) -> Option<Vec<u8>> {
+    if pivot.len() > CHARS_MAX {
+        return None;
+    }
     let digits = pivot.strip_prefix(VERSION)?.as_bytes();
     let digit = |digit: &u8| char::from(*digit).to_digit(16);
     let byte = |pair: &[u8]| match pair {
@@ -112,6 +131,33 @@ mod tests {
             Scope::new(&["q", "newest"], &ItemFilter { cron: Some("c".into()), ..ItemFilter::default() }),
         ];
         assert!(others.iter().all(|other| other.walk(&pivot).is_err()));
+    }
+
+    #[test]
+    fn a_pivot_with_a_partition_twice_is_refused_although_its_check_holds() {
+        let scope = Scope::new(&["q", "newest"], &ItemFilter::default());
+        let forged = |partitions: &[u32]| {
+            let place = |partition: &u32| Place { partition: *partition, until: None, after: None };
+            let places: Vec<Place> = partitions.iter().map(place).collect();
+            let bytes = Record { check: scope.check(&places), places }.encode_to_vec();
+            bytes.iter().fold(String::from(VERSION), |pivot, byte| format!("{pivot}{byte:02x}"))
+        };
+        assert!(scope.walk(&forged(&[1, 2, 5])).is_ok());
+        assert!(scope.walk(&forged(&[1, 2, 2])).is_err());
+        assert!(scope.walk(&forged(&[2, 1])).is_err(), "no pivot is given out in this order");
+    }
+
+    #[test]
+    fn a_pivot_longer_than_any_that_is_given_out_is_refused() {
+        let scope = Scope::new(&["q", "newest"], &ItemFilter::default());
+        let of_places = |count: usize| {
+            let all = (u32::MAX - count as u32)..u32::MAX;
+            let places = all.rev().map(|number| place(number, Some(u64::MAX), Some(u64::MAX)));
+            scope.pivot(&Walk { places: places.collect() })
+        };
+        let longest = of_places(PLACES_MAX);
+        assert_eq!((longest.len(), scope.walk(&longest).unwrap().places.len()), (CHARS_MAX, PLACES_MAX));
+        assert!(scope.walk(&of_places(PLACES_MAX + 1)).is_err());
     }
 
     #[test]

@@ -177,6 +177,45 @@ async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
 }
 
 #[tokio::test]
+async fn a_find_is_unavailable_or_names_the_partitions_that_are_missing() {
+    let second = Arc::new(Failing::default());
+    let (server, mut http) = beside_a_sound_store(&second).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
+    for _ in 0..2 {
+        http.produce("q", json!([{"json": 1}, {"json": 2}])).await;
+    }
+    let whole = http.ok("items.find", json!({"queue": "q"})).await;
+    assert_eq!((list(&whole["items"]).len(), whole.get("missing")), (4, None));
+    second.fails.store(true, Ordering::SeqCst);
+    for number in 0..2 {
+        http.produce("q", json!([{"json": number}])).await;
+    }
+    let broken = until(&mut http, "second", "faulty").await[0]["partition"].clone();
+    let in_all = json!({"states": ["failed"]});
+    for request in [json!({"queue": "q"}), in_all.clone()] {
+        let got = http.post("items.find", &request.to_string()).await;
+        assert_eq!((got.status, got.code().as_str()), (503, "unavailable"), "{request}");
+    }
+    let partial = json!({"queue": "q", "partial": true});
+    let page = http.ok("items.find", partial.clone()).await;
+    assert_eq!(page["missing"], json!([broken]), "{page}");
+    assert!(list(&page["items"]).len() >= 2, "{page}");
+    let of_all = http.ok("items.find", crate::world::with(in_all, json!({"partial": true}))).await;
+    assert_eq!((&of_all["items"], &of_all["missing"]), (&json!([]), &json!([broken])));
+
+    second.fails.store(false, Ordering::SeqCst);
+    until(&mut http, "second", "available").await;
+    let pivot = json!({"pivot": page["pivot"]});
+    let rest = http.ok("items.find", crate::world::with(partial, pivot)).await;
+    assert_eq!(
+        (list(&rest["items"]).len(), rest.get("missing"), rest.get("pivot")),
+        (2, None, None),
+        "{rest}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn items_whose_home_is_faulty_fail_by_themselves_and_the_call_only_if_all_do() {
     let second = Arc::new(Failing::default());
     let (server, mut http) = beside_a_sound_store(&second).await;

@@ -42,7 +42,8 @@ fn errors(errors: &[ErrorCount], now: Time, width: Option<usize>) -> String {
     let mut table = Table::new(&columns);
     for error in errors {
         table.row([
-            error.code.clone(),
+            // Errors without a code.
+            if error.code.is_empty() { "-".into() } else { error.code.clone() },
             count(error.count),
             relative(error.latest_at, now),
             error.id.clone(),

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::effort::{self, Looked};
 use crate::group::{Group, GroupState};
-use crate::id::GroupNumber;
+use crate::id::{GroupNumber, ItemNumber};
 use crate::item::State;
 use crate::mutant::{self, Mutant};
 use crate::partition::entry::Entry;
@@ -224,10 +225,19 @@ impl Groups {
         self.slot(group).row.as_deref().map(|row| (group, row))
     }
 
-    /// All of a name, deleted ones too, by number.
-    pub(in crate::partition) fn of_name(&self, name: &Arc<str>) -> impl Iterator<Item = GroupIndex> {
+    /// All of a name that may have members in this span, deleted ones too, by number. Groups and items share one sequence of
+    /// numbers, and a group has its name to itself until it is deleted and takes no more members: those of one group come before
+    /// those of the next group of its name.
+    pub(in crate::partition) fn of_name(
+        &self,
+        name: &Arc<str>,
+        members: RangeInclusive<ItemNumber>,
+    ) -> impl DoubleEndedIterator<Item = GroupIndex> {
         let at = |number| (Arc::clone(name), GroupNumber(number));
-        let named = self.named.range(at(0)..=at(u64::MAX)).inspect(|_| effort::look(Looked::Indexed));
+        let (ItemNumber(first), ItemNumber(last)) = members.into_inner();
+        let before = self.named.range(at(0)..=at(first)).next_back();
+        let named = self.named.range(before.cloned().unwrap_or_else(|| at(first))..=at(last));
+        let named = named.inspect(|_| effort::look(Looked::Indexed));
         named.map(|(_, number)| self.by_number[number])
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::containers::SortedMap;
+use crate::headers::ItemHashes;
 use crate::id::{GroupNumber, ItemNumber};
 use crate::item::{End, State};
 use crate::partition::entry::Entry;
@@ -19,7 +20,7 @@ pub(in crate::partition) struct Findable {
     number: ItemNumber,
     group: Option<GroupIndex>,
     state: Option<FoundByState>,
-    header_hashes: Box<[u64]>,
+    header_hashes: ItemHashes,
     failure: Option<Failure>,
 }
 
@@ -41,7 +42,8 @@ impl Findable {
             }
             State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) => (None, None),
         };
-        let header_hashes = entry.header_hashes().into();
+        let header_hashes = entry.extras.as_ref().map(|extras| extras.header_hashes.clone());
+        let header_hashes = header_hashes.unwrap_or_default();
         let findable = Self { number, group: entry.group, state, header_hashes, failure };
         findable.is_found_by_something().then_some(findable)
     }
@@ -84,8 +86,8 @@ impl Finders {
         if let Some(group) = group {
             self.members.insert((group, number), ());
         }
-        for hash in header_hashes {
-            self.headers.insert((hash, number), ());
+        for hash in &*header_hashes {
+            self.headers.insert((*hash, number), ());
         }
         if let Some(failure) = failure {
             self.errors.insert(&failure);
@@ -102,7 +104,7 @@ impl Finders {
         if let Some(group) = group {
             self.members.remove(&(*group, *number));
         }
-        for hash in header_hashes {
+        for hash in &**header_hashes {
             self.headers.remove(&(*hash, *number));
         }
         if let Some(failure) = failure {

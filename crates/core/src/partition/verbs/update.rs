@@ -118,7 +118,7 @@ impl Partition {
         if let Some((body, facts)) = update.record {
             let header_hashes = self.header_hashes(&update.hashes, facts_bytes(facts.as_ref()));
             replace_bodies(number, &mut next, body, facts, out);
-            if next.extras.is_some() || header_hashes.is_some() {
+            if next.extras.is_some() || !header_hashes.is_empty() {
                 next.extras.get_or_insert_default().header_hashes = header_hashes;
             }
         }

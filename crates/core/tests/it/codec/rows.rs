@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use windlass_core::cron::{CatchUp, Cron, CronHome, Leaves, Overlap};
 use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
-use windlass_core::headers::{Hashes, IndexedNames};
+use windlass_core::headers::{Hashes, IndexedNames, ItemHashes};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, CronRun, End, Extras, Item, ItemError, LastLease, Lease, LeaseEnd, MoveNumber, MoveReason,
@@ -162,7 +162,8 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(run));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
-    let hashes = prop::option::of(prop::collection::vec(any::<u64>(), 1..4).prop_map(Vec::into_boxed_slice));
+    let hash = || prop_oneof![9 => any::<u64>(), 1 => Just(u64::MAX)];
+    let hashes = prop::collection::vec(hash(), 0..4).prop_map(|hashes| ItemHashes::from(&*hashes));
     let facts = (prop_oneof![Just(0), any::<u64>()], hashes);
     let events = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
     (limits, address, after, error, origin, facts, events, unknown()).prop_map(
@@ -197,7 +198,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 has_input,
                 payload_lost,
                 header_hashes,
-                unknown,
+                unknown: unknown.into(),
             };
             (extras != Extras::default()).then(|| Box::new(extras))
         },

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -11,7 +12,7 @@ use windlass_core::row::Part;
 
 use super::{Search, WalkPlace};
 use crate::error::EngineError;
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, PartitionState};
 use crate::queue::QueueHandle;
 use crate::store::sound;
 
@@ -19,6 +20,9 @@ use crate::store::sound;
 pub(super) const SLICE_LOOKS: usize = 500;
 /// Items that all partitions of a page look at together.
 const PAGE_LOOKS: usize = 10_000;
+/// How long a page waits for the answer of a partition that is loading, and of any partition if the page may be answered
+/// without it.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// The way of a page through one partition.
 pub(crate) struct Scan {
@@ -72,19 +76,37 @@ impl Scan {
         Some(WalkPlace { partition: self.handle.id, until: self.until, after })
     }
 
-    fn ask(
-        &self,
-        search: &Search,
-        matches_max: usize,
-        looks_max: usize,
-    ) -> Result<oneshot::Receiver<(ItemNumber, Found)>, EngineError> {
+    fn ask(&self, search: &Search, matches_max: usize, looks_max: usize) -> Result<Asked, EngineError> {
         let (find, order) = (Arc::clone(&search.find), search.order);
         let (after, until) = (self.after, self.until);
-        self.handle.ask(move |partition, _| {
+        let is_loading = self.handle.state() == PartitionState::Loading;
+        if is_loading && search.partial {
+            return Err(EngineError::not_applied(format!("partition {} is loading", self.handle.id)));
+        }
+        let answer = self.handle.ask(move |partition, _| {
             let until = until.unwrap_or_else(|| partition.find_until());
             let slice = FindSlice { find, order, after, until, matches_max, looks_max };
             (until, partition.find(&slice))
-        })
+        })?;
+        let gives_up_at = (is_loading || search.partial).then(|| self.queue.env.boot() + ANSWER_WAIT_MAX);
+        Ok(Asked { answer, gives_up_at })
+    }
+
+    async fn answered(&self, asked: Asked) -> Result<(ItemNumber, Found), EngineError> {
+        let Asked { answer, gives_up_at } = asked;
+        let late = async {
+            match gives_up_at {
+                Some(at) => self.queue.env.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|_dropped| self.handle.no_answer()),
+            () = late => {
+                Err(EngineError::not_applied(format!("partition {} does not answer", self.handle.id)))
+            }
+        }
     }
 
     /// The items whose records have what is asked for.
@@ -96,6 +118,13 @@ impl Scan {
         let has_it = |facts: &Option<_>| facts.as_ref().is_some_and(|facts| (verify.0)(facts));
         Ok(items.into_iter().zip(facts).filter(|(_, facts)| has_it(facts)).map(|(found, _)| found).collect())
     }
+}
+
+/// A slice that a partition was asked for.
+struct Asked {
+    answer: oneshot::Receiver<(ItemNumber, Found)>,
+    /// On the boot clock; unset if the page waits for the answer however long it takes.
+    gives_up_at: Option<Duration>,
 }
 
 /// Numbers that come after it in the order begin with this one.
@@ -170,7 +199,7 @@ impl<'a> Merge<'a> {
         for (at, answer) in asked {
             let scan = &self.scans[at];
             let answer = match answer {
-                Ok(answer) => answer.await.map_err(|_dropped| scan.handle.no_answer()),
+                Ok(asked) => scan.answered(asked).await,
                 Err(error) => Err(error),
             };
             let found = match answer {
@@ -207,16 +236,22 @@ impl<'a> Merge<'a> {
         error: EngineError,
         is_gone: &impl Fn(PartitionId) -> bool,
     ) -> Result<ScanState, EngineError> {
-        let scan = &self.scans[at];
         let is_unavailable = matches!(error, EngineError::Unavailable { .. });
-        if is_unavailable && is_gone(scan.handle.id) {
+        if is_unavailable && is_gone(self.scans[at].handle.id) {
             Ok(ScanState::AtEnd)
-        } else if is_unavailable && self.search.partial {
-            warn!(queue = &*scan.queue.queue.name.name, partition = %scan.handle.id, %error, "found without a partition");
-            Ok(ScanState::Missing)
         } else {
-            Err(error)
+            self.missing_for(at, error)
         }
+    }
+
+    /// [`ScanState::Missing`] if the page may be answered without a partition that does not serve.
+    fn missing_for(&self, at: usize, error: EngineError) -> Result<ScanState, EngineError> {
+        let scan = &self.scans[at];
+        if !self.search.partial || !matches!(error, EngineError::Unavailable { .. }) {
+            return Err(error);
+        }
+        warn!(queue = &*scan.queue.queue.name.name, partition = %scan.handle.id, %error, "found without a partition");
+        Ok(ScanState::Missing)
     }
 
     /// Ranks the scan by the first item that it has.
@@ -244,6 +279,20 @@ impl<'a> Merge<'a> {
         for (at, found) in self.picked.drain(from..).rev() {
             self.scans[at].found.push_front(found);
         }
+    }
+
+    /// Leaves the items of a scan that were picked, from this one on, to the next page: they cannot be shown now.
+    pub(super) fn leave_out(
+        &mut self,
+        at: usize,
+        from: usize,
+        error: EngineError,
+    ) -> Result<(), EngineError> {
+        self.scans[at].state = self.missing_for(at, error)?;
+        let (left, kept): (Vec<_>, Vec<_>) = self.picked.drain(from..).partition(|(of, _)| *of == at);
+        self.picked.extend(kept);
+        left.into_iter().rev().for_each(|(_, found)| self.scans[at].found.push_front(found));
+        Ok(())
     }
 
     /// Where the next page goes on: in the partitions that were not walked to their end, missing ones among them.

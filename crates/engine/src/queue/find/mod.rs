@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tracing::warn;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::partition::{Find, FindOrder, FindSlice, FoundItem};
 use windlass_core::row::Part;
@@ -64,7 +63,8 @@ impl Walk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkPlace {
     pub partition: PartitionId,
-    /// The last item that was there when the walk began; unset if the partition did not serve then.
+    /// Items after this one were produced after the walk began. Unset in pivots of earlier versions, of partitions that did not
+    /// serve then.
     pub until: Option<ItemNumber>,
     /// The last item that was walked past; unset at the beginning.
     pub after: Option<ItemNumber>,
@@ -126,7 +126,14 @@ impl Search {
         let (mut items, mut bytes, mut read) = (Vec::with_capacity(merge.picked.len()), 0, 0);
         'page: while read < merge.picked.len() {
             let slice = &merge.picked[read..merge.picked.len().min(read + READ_SLICE)];
-            for view in self.with_bodies(&merge.scans, slice).await? {
+            let views = match self.with_bodies(&merge.scans, slice).await {
+                Ok(views) => views,
+                Err(Unreadable { scan, error }) => {
+                    merge.leave_out(scan, read, error)?;
+                    continue;
+                }
+            };
+            for view in views {
                 let more = view.as_ref().map_or(0, shown_bytes);
                 if bytes + more > PAGE_BYTES_MAX && !items.is_empty() {
                     merge.put_back(read);
@@ -145,7 +152,7 @@ impl Search {
         &self,
         scans: &[Scan],
         slice: &[(usize, FoundItem)],
-    ) -> Result<Vec<Option<ItemView>>, EngineError> {
+    ) -> Result<Vec<Option<ItemView>>, Unreadable> {
         let mut by_scan: BTreeMap<usize, Vec<(usize, &FoundItem)>> = BTreeMap::new();
         for (index, (at, found)) in slice.iter().enumerate() {
             by_scan.entry(*at).or_default().push((index, found));
@@ -153,12 +160,16 @@ impl Search {
         let mut views = vec![None; slice.len()];
         for (at, items) in by_scan {
             let scan = &scans[at];
+            let unreadable = |error| Unreadable { scan: at, error };
             let found: Vec<&FoundItem> = items.iter().map(|(_, found)| *found).collect();
-            let bodies = self.read(scan, &found).await;
+            let bodies = self.read(scan, &found).await.map_err(unreadable)?;
             for ((index, found), bodies) in items.into_iter().zip(bodies) {
                 let view = self.view(scan, found.clone(), bodies);
-                views[index] =
-                    if self.may_have_ended(&view) { self.view_anew(scan, view).await? } else { Some(view) };
+                views[index] = if self.may_have_ended(&view) {
+                    self.view_anew(scan, view).await.map_err(unreadable)?
+                } else {
+                    Some(view)
+                };
             }
         }
         Ok(views)
@@ -172,7 +183,7 @@ impl Search {
     async fn view_anew(&self, scan: &Scan, mut before: ItemView) -> Result<Option<ItemView>, EngineError> {
         loop {
             let Some(found) = self.match_now(scan, before.id.number).await? else { return Ok(None) };
-            let bodies = self.read(scan, &[&found]).await.remove(0);
+            let bodies = self.read(scan, &[&found]).await?.remove(0);
             let view = self.view(scan, found, bodies);
             if !self.may_have_ended(&view) || view.item == before.item {
                 return Ok(Some(view));
@@ -202,9 +213,9 @@ impl Search {
         view::of(&scan.queue.queue, scan.id(&found), found.item, found.member, bodies)
     }
 
-    /// Payload, result and facts of each item, as far as they are shown. One that cannot be read now is left out: it must not
-    /// hide its item, nor those behind that.
-    async fn read(&self, scan: &Scan, items: &[&FoundItem]) -> Vec<[Option<Bytes>; 3]> {
+    /// Payload, result and facts of each item, as far as they are shown. A damaged one is left out, so that its item is shown
+    /// without it; one that cannot be read now is an error, for the item may be shown with it later.
+    async fn read(&self, scan: &Scan, items: &[&FoundItem]) -> Result<Vec<[Option<Bytes>; 3]>, EngineError> {
         let parts: &[Part] = if self.payloads { &view::SHOWN } else { &[Part::Facts] };
         let mut bodies = vec![[None, None, None]; items.len()];
         let (mut places, mut wanted) = (Vec::new(), Vec::new());
@@ -218,18 +229,22 @@ impl Search {
             }
         }
         if wanted.is_empty() {
-            return bodies;
+            return Ok(bodies);
         }
         let read = scan.queue.store.read(scan.handle.id, wanted).await;
         for ((index, place), body) in places.into_iter().zip(read) {
-            bodies[index][place] = body.sound().unwrap_or_else(|error| {
-                let id = scan.id(items[index]);
-                warn!(queue = &*scan.queue.queue.name.name, item = %id, %error, "found without a body");
-                None
-            });
+            let unreadable = |error| EngineError::not_applied(format!("{}: {error}", scan.id(items[index])));
+            bodies[index][place] = body.sound().map_err(unreadable)?;
         }
-        bodies
+        Ok(bodies)
     }
+}
+
+/// Why the items of a scan cannot be shown now.
+struct Unreadable {
+    /// The index of the scan.
+    scan: usize,
+    error: EngineError,
 }
 
 /// What an item adds to a page that may be large.

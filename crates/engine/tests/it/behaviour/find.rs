@@ -40,20 +40,66 @@ pub(crate) fn in_phases(phases: impl IntoIterator<Item = Phase>) -> Find {
     Find { phases: Some(phases.into_iter().collect()), ..Find::default() }
 }
 
-async fn page(world: &World, queue: &QueueName, search: &Search, walk: Option<&Walk>) -> SearchPage {
+pub(super) async fn page(
+    world: &World,
+    queue: &QueueName,
+    search: &Search,
+    walk: Option<&Walk>,
+) -> SearchPage {
     world.engine().find(queue, search, walk).await.expect("found")
 }
 
 /// Everything that matches now.
-async fn all(world: &World, queue: &QueueName, find: &Find) -> Vec<ItemView> {
+pub(super) async fn all(world: &World, queue: &QueueName, search: &Search) -> Vec<ItemView> {
+    let search = Search { limit: 1000, ..search.clone() };
     let (mut walk, mut seen) = (None, Vec::new());
     loop {
-        let page = page(world, queue, &search(find.clone(), 1000), walk.as_ref()).await;
+        let page = page(world, queue, &search, walk.as_ref()).await;
         seen.extend(page.items);
         match page.walk {
             Some(next) => walk = Some(next),
             None => return seen,
         }
+    }
+}
+
+/// Walks in small pages, between which something happens. What was there before and still matches is seen exactly once.
+pub(super) async fn check_walk(
+    world: &World,
+    queue: &QueueName,
+    wanted: &Search,
+    round: u64,
+    mut between: impl AsyncFnMut(),
+) {
+    let every = search(Find::default(), 1000);
+    let matching =
+        async || -> BTreeSet<ItemId> { ids(&all(world, queue, wanted).await).into_iter().collect() };
+    let before = matching().await;
+    let known: BTreeSet<ItemId> = ids(&all(world, queue, &every).await).into_iter().collect();
+    let (mut walk, mut seen): (Option<Walk>, BTreeMap<ItemId, usize>) = (None, BTreeMap::new());
+    loop {
+        let page = page(world, queue, wanted, walk.as_ref()).await;
+        assert!(page.items.len() <= wanted.limit && page.missing.is_empty());
+        ids(&page.items).into_iter().for_each(|id| *seen.entry(id).or_default() += 1);
+        let Some(next) = page.walk else { break };
+        walk = Some(next);
+        between().await;
+    }
+    let after = matching().await;
+    assert!(seen.values().all(|times| *times == 1), "round {round}: {seen:?}");
+    assert!(seen.keys().all(|id| known.contains(id)), "round {round}: what came later is shown");
+    let missed: Vec<_> = before.intersection(&after).filter(|id| !seen.contains_key(id)).collect();
+    assert!(missed.is_empty(), "round {round}: {missed:?}");
+}
+
+/// A restart now and then, and a rebalance where it may be.
+pub(super) async fn upset(world: &World, queue: &QueueName, dice: &mut Dice) {
+    if dice.below(40) == 0 {
+        world.restart().await;
+    }
+    if dice.below(10) == 0 {
+        let partitions = 1 + dice.below(4) as u32;
+        let _refused_while_one_drains = world.engine().rebalance(queue, partitions).await;
     }
 }
 
@@ -73,30 +119,12 @@ async fn a_walk_shows_what_was_there_before_and_still_matches_exactly_once(world
             _ => Find { kinds: Some(BTreeSet::from(["kind 1".into(), "kind 2".into()])), ..Find::default() },
         };
         let order = if round % 2 == 0 { FindOrder::Newest } else { FindOrder::Oldest };
-        let search = Search { order, payloads: round % 3 == 0, ..search(find.clone(), 7) };
-        let before: BTreeSet<ItemId> = ids(&all(world, &queue, &find).await).into_iter().collect();
-        let known: BTreeSet<ItemId> = ids(&all(world, &queue, &Find::default()).await).into_iter().collect();
-        let (mut walk, mut seen): (Option<Walk>, BTreeMap<ItemId, usize>) = (None, BTreeMap::new());
-        loop {
-            let page = page(world, &queue, &search, walk.as_ref()).await;
-            assert!(page.items.len() <= 7 && page.missing.is_empty());
-            ids(&page.items).into_iter().for_each(|id| *seen.entry(id).or_default() += 1);
-            let Some(next) = page.walk else { break };
-            walk = Some(next);
+        let wanted = Search { order, payloads: round % 3 == 0, ..search(find, 7) };
+        check_walk(world, &queue, &wanted, round, async || {
             some_deed(world, &queue, &mut hands, &mut dice).await;
-            if dice.below(40) == 0 {
-                world.restart().await;
-            }
-            if dice.below(10) == 0 {
-                let partitions = 1 + dice.below(4) as u32;
-                let _refused_while_one_drains = world.engine().rebalance(&queue, partitions).await;
-            }
-        }
-        let after: BTreeSet<ItemId> = ids(&all(world, &queue, &find).await).into_iter().collect();
-        assert!(seen.values().all(|times| *times == 1), "round {round}: {seen:?}");
-        assert!(seen.keys().all(|id| known.contains(id)), "round {round}: what came later is shown");
-        let missed: Vec<_> = before.intersection(&after).filter(|id| !seen.contains_key(id)).collect();
-        assert!(missed.is_empty(), "round {round}: {missed:?}");
+            upset(world, &queue, &mut dice).await;
+        })
+        .await;
     }
 }
 
@@ -149,7 +177,7 @@ async fn a_filter_by_record_shows_only_items_whose_facts_have_it(world: &World) 
     assert!(page.items.iter().all(|view| view.facts.as_deref() == Some(b"yes") && view.payload.is_none()));
 }
 
-async fn fail(world: &World, queue: &QueueName, code: Option<&str>, message: &str) -> ItemId {
+pub(super) async fn fail(world: &World, queue: &QueueName, code: Option<&str>, message: &str) -> ItemId {
     world.produce(queue, items(1)).await;
     let leased = world.lease(queue, 1).await.remove(0);
     let error = Some(ItemError { code: code.map(Into::into), message: message.into() });
@@ -171,7 +199,7 @@ async fn the_most_frequent_errors_are_told_with_the_latest_item(world: &World) {
     let errors = world.engine().errors(&queue, 50).await.expect("counted");
     let told: Vec<_> =
         errors.iter().map(|error| (&*error.code, error.count, &*error.message, error.latest)).collect();
-    assert_eq!(told[..2], [("none", 2, "!", nameless[1]), ("often", 2, "last", last)]);
+    assert_eq!(told[..2], [("", 2, "!", nameless[1]), ("often", 2, "last", last)]);
     assert_eq!((told.len(), told[2].0, told[49].0), (50, "code 00", "code 47"));
 }
 

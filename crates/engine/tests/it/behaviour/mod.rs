@@ -39,6 +39,8 @@ mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod find;
 mod find_change;
+mod find_filters;
+mod find_walks;
 mod follow;
 pub(crate) mod groups;
 mod history;

@@ -26,9 +26,14 @@ impl Partition {
         }
         if let Some(name) = &find.group {
             let members = self.finders.members();
+            let groups = self.groups.of_name(name, run.span.clone());
+            let order = run.order;
             let members_of =
-                |group| run.through(members, move |number| (group, number), |(_, number)| number);
-            return merged(self.groups.of_name(name).map(members_of).collect(), run.order);
+                move |group| run.through(members, move |number| (group, number), |(_, number)| number);
+            return match order {
+                FindOrder::Newest => Box::new(groups.rev().flat_map(members_of)),
+                FindOrder::Oldest => Box::new(groups.flat_map(members_of)),
+            };
         }
         if let Some((hash, since)) = self.indexed_header(find) {
             let newer = run.part(since, ItemNumber(u64::MAX)).map(|run| self.with_header(hash, &run));
