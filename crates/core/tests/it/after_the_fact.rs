@@ -14,8 +14,8 @@ use windlass_core::row::{Change, Intake, Part};
 use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::{
-    Arrived, Arriving, ArrivingItem, Asked, Clear, CreateGroup, Delete, Departing, FallBack, Held, Move,
-    Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere, Route, StartGroup, Take,
+    Arrived, Arriving, ArrivingItem, Asked, Assign, Clear, CreateGroup, Delete, DeleteAny, Departing,
+    FallBack, Held, Move, Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere, Route, StartGroup, Take,
 };
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, open_group};
@@ -420,12 +420,17 @@ fn a_rerun_in_a_partition_that_takes_nothing_goes_elsewhere() {
     let number = fail_one(&mut script);
     script.apply(Route(Intake { version: 1, closed: true, ..Intake::default() })).unwrap();
     assert_eq!(script.apply(rerun(number)), Err(Refusal::Moved));
+    script.pass(Span::from_secs(9));
     script.apply(RerunElsewhere(rerun(number))).unwrap();
+    let left_at = script.now;
     assert_eq!(script.partition.moving(), 1);
+    script.pass(Span::from_secs(9));
     assert_eq!(script.apply(rerun(number)), Err(Refusal::Leaving));
     script.assign("q", DEAD, 10);
     let departure = script.partition.departures(DEAD, 10).pop().unwrap();
     assert_eq!(departure.attempts_logged, 1);
+    let Departing::Item(item) = &departure.what else { panic!("{departure:?}") };
+    assert_eq!(item.left_at, left_at, "not when the item ended, and not when it was assigned");
     let items = [(departure.number, ItemNumber(77))].into();
     let arrived = Arrived { last: departure.number, items };
     script.apply(Moved { partition: DEAD, arrived }).unwrap();
@@ -566,4 +571,36 @@ fn what_waits_for_a_queue_that_does_not_exist_falls_back_beyond_its_bytes() {
     let first = outcome(&script, numbers[0]);
     assert_eq!((first.payload_kept, first.finished_at), (true, script.now), "the oldest, as if it ended now");
     assert!(script.apply(rerun(numbers[0])).is_ok());
+}
+
+#[test]
+fn what_was_deleted_on_its_way_does_not_fall_back_and_what_was_only_forgotten_does() {
+    let settings =
+        Settings { dead_queue: Some("dead".into()), retention_max_bytes: 10, ..Settings::default() };
+    let mut script = Script::with_settings(settings);
+    let deleted = fail_one(&mut script);
+    script.apply(DeleteAny(vec![deleted])).unwrap()[0].clone().unwrap();
+    assert_eq!((script.phase(deleted), script.partition.moving()), (None, 1));
+    let forgotten = fail_one(&mut script);
+    script.pass(Span::from_secs(48 * 3600));
+    script.sweep();
+    assert_eq!((script.phase(forgotten), script.partition.moving()), (None, 2));
+    let fall_back = FallBack { queue: "dead".into(), limit: 100 };
+    assert_eq!(script.apply(fall_back), Ok(2));
+    assert_eq!((script.phase(deleted), script.phase(forgotten)), (None, Some(Phase::Failed)));
+    assert_eq!(script.partition.moving(), 0);
+}
+
+#[test]
+fn what_was_deleted_on_its_way_still_arrives() {
+    let mut script =
+        Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() });
+    let number = fail_one(&mut script);
+    script.apply(DeleteAny(vec![number])).unwrap()[0].clone().unwrap();
+    assert_eq!(script.assign("dead", DEAD, 10), 1);
+    let departure = script.partition.departures(DEAD, 10).pop().unwrap();
+    assert_eq!(departure.body, number);
+    let arrived = Arrived { last: departure.number, ..Arrived::default() };
+    script.apply(Moved { partition: DEAD, arrived }).unwrap();
+    assert_eq!((script.phase(number), script.partition.moving()), (None, 0));
 }

@@ -179,7 +179,7 @@ impl Partition {
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
             dead_timeout: self.dead_timeout_there(entry, outgoing.reason),
-            left_at: outcome.finished_at,
+            left_at: outgoing.left_at.unwrap_or(outcome.finished_at),
         });
         let attempts_logged = extras.map_or(0, |extras| extras.attempts_logged);
         Departure { number, body: item, payload_lost, attempts_logged, what }
@@ -295,14 +295,26 @@ impl Partition {
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
     }
 
-    /// Forgets a final item; if it has not arrived yet where it goes, all but that.
+    /// Deletes a final item; if it has not arrived yet where it goes, all but that.
+    pub(in crate::partition) fn delete_final(&mut self, number: ItemNumber, out: &mut Output) {
+        self.forget_final(number, true, out);
+    }
+
+    /// Forgets a final item whose time is over; if it has not arrived yet where it goes, all but that.
     pub(in crate::partition) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
+        self.forget_final(number, false, out);
+    }
+
+    fn forget_final(&mut self, number: ItemNumber, deleted: bool, out: &mut Output) {
         let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
         if moving {
             if self.events.has_any(number) {
                 self.erase_events(number, None, out);
             }
-            self.update_move(number, out, |outgoing| outgoing.forgotten = true);
+            self.update_move(number, out, |outgoing| {
+                outgoing.forgotten = true;
+                outgoing.deleted = deleted;
+            });
         } else {
             self.erase(number, out);
         }
