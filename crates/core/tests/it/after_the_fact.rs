@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::attempt::{self, Attempt, AttemptEnd};
+use windlass_core::effort::{Looked, looks};
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveReason, Outcome, PayloadSize, Phase, State};
@@ -526,6 +527,51 @@ fn a_redrive_gives_addresses_back_that_are_free() {
     let departures = script.partition.departures(DEAD, 10);
     let Departing::Item(item) = &departures[1].what else { panic!("{departures:?}") };
     assert_eq!(item.address_there.as_deref(), Some("b"));
+}
+
+/// With so many items that are on their way to a queue with an address.
+fn with_addressed_departures(count: u64) -> (Script, Vec<ItemNumber>) {
+    let mut script = Script::new();
+    let moves = (1..=count).map(|number| letter(number, Some(&format!("address {number}")))).collect();
+    let arrived = script.apply(Take { source: DEAD, moves }).unwrap();
+    let asked = arrived.items.values().map(|number| (*number, Asked::Free)).collect();
+    assert_eq!(script.apply(redrive(asked)).unwrap().count, count);
+    let addressed = script.partition.addressed_departures("work", usize::MAX);
+    (script, addressed.into_iter().map(|(number, _)| number).collect())
+}
+
+#[test]
+fn assigning_items_with_an_address_looks_at_those_alone() {
+    let (mut script, numbers) = with_addressed_departures(100);
+    let wanted = vec![numbers[70], numbers[3], ItemNumber(999_999), numbers[70]];
+    let before = looks(Looked::Indexed);
+    script.partition.apply(script.now, assign_addressed(wanted)).reply.unwrap();
+    let looked = looks(Looked::Indexed) - before;
+    assert!(looked <= 3, "{looked} looks");
+    let bodies: Vec<_> = script.partition.departures(DEAD, 10).into_iter().map(|gone| gone.body).collect();
+    assert_eq!(bodies, [numbers[3], numbers[70]], "in the order in which they left");
+    let again = assign_addressed(vec![numbers[3]]);
+    assert_eq!(script.apply(again), Ok(0), "it has a taker");
+}
+
+fn assign_addressed(addressed: Vec<ItemNumber>) -> Assign {
+    let (queue, to) = ("work".into(), "work".into());
+    Assign { queue, to, partition: DEAD, instead_of: None, limit: 10, addressed }
+}
+
+#[test]
+fn a_move_with_an_address_that_is_put_behind_the_others_stays_with_its_taker() {
+    let (mut script, numbers) = with_addressed_departures(2);
+    script.apply(assign_addressed(numbers.clone())).unwrap();
+    let put_behind = Assign { instead_of: Some(DEAD), limit: 1, ..assign_addressed(Vec::new()) };
+    assert_eq!(script.apply(put_behind), Ok(1));
+    let bodies: Vec<_> = script.partition.departures(DEAD, 10).into_iter().map(|gone| gone.body).collect();
+    assert_eq!(bodies, [numbers[1], numbers[0]]);
+    let another = PartitionId(10);
+    let elsewhere = Assign { partition: another, instead_of: Some(DEAD), ..assign_addressed(Vec::new()) };
+    assert_eq!(script.apply(elsewhere), Ok(2));
+    assert_eq!(script.partition.departures(another, 10), [], "its home may be another one");
+    assert_eq!(script.partition.addressed_departures("work", 10).len(), 2);
 }
 
 #[test]

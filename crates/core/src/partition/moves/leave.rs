@@ -25,8 +25,9 @@ pub struct Assign {
     pub to: Arc<str>,
     /// The partition of that queue that is to take the items.
     pub partition: PartitionId,
-    /// A partition that is gone, whose moves are assigned anew; unset: those that never were. Items that are to have an address
-    /// have no taker from then on.
+    /// The partition whose first moves are assigned anew; unset: items that never had a taker. Where it is `partition` itself,
+    /// the moves get new numbers, behind the others. Where it is another, items that are to have an address have no taker from
+    /// then on.
     pub instead_of: Option<PartitionId>,
     pub limit: usize,
     /// Items that are to have an address which is at home in `partition`: see [`Partition::addressed_departures`]. Empty: any
@@ -212,14 +213,16 @@ impl Partition {
     fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> usize {
         let which = if assign.to == assign.queue { Which::All } else { Which::Died };
         let items = match assign.instead_of {
-            _ if !assign.addressed.is_empty() => self.outbox.unassigned_of(&assign.queue, &assign.addressed),
+            _ if !assign.addressed.is_empty() => self.unassigned_of(&assign.queue, &assign.addressed),
             None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
             Some(before) => self.first_items(before, assign.limit),
         };
         let mut count = 0;
         for item in items {
             let (_, _, outgoing) = self.leaving(item);
-            if outgoing.address.is_some() && assign.addressed.is_empty() {
+            // Its home alone takes it, whatever the home says of it now.
+            let stays = assign.instead_of == Some(assign.partition);
+            if outgoing.address.is_some() && assign.addressed.is_empty() && !stays {
                 self.update_move(item, out, |outgoing| outgoing.assigned = None);
                 out.outgoing = true;
                 count += 1;
@@ -233,6 +236,15 @@ impl Partition {
             count += 1;
         }
         count
+    }
+
+    /// Those of some items that are on their way to a queue, are to have an address there, and have no taker.
+    fn unassigned_of(&self, to: &str, items: &[ItemNumber]) -> Vec<ItemNumber> {
+        let key = |number: &ItemNumber| match &self.items.get(number)?.state {
+            State::Final(outcome) => Some((outcome.finished_at.0, *number)),
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => None,
+        };
+        self.outbox.unassigned_of(to, items.iter().filter_map(key).collect())
     }
 
     /// The first items on their way to a queue that are to have an address there, and have no taker.
