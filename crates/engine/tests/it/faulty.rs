@@ -68,6 +68,8 @@ pub(crate) struct FaultyStore {
     pub(crate) listings: AtomicUsize,
     /// Bodies like this one are damaged.
     pub(crate) damaged: Mutex<Option<Bytes>>,
+    /// Bodies of this part cannot be read now.
+    pub(crate) unreadable: Mutex<Option<Part>>,
 }
 
 impl FaultyStore {
@@ -195,6 +197,8 @@ impl Double for FaultyStore {
         Box::pin(async move {
             let mut held = self.reads_held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
+            let unreadable = *self.unreadable.lock().expect("not poisoned");
+            let parts: Vec<Part> = bodies.iter().map(|(_, part)| *part).collect();
             let read = self.inner.read(partition, bodies).await;
             let wanted = self.damaged.lock().expect("not poisoned").clone();
             let spoilt = |body: Body| match body {
@@ -204,7 +208,11 @@ impl Double for FaultyStore {
                 }
                 body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
             };
-            read.into_iter().map(spoilt).collect()
+            let hidden = |(body, part)| match unreadable == Some(part) {
+                true => Body::Unreadable(Self::broken()),
+                false => spoilt(body),
+            };
+            read.into_iter().zip(parts).map(hidden).collect()
         })
     }
 

@@ -38,7 +38,7 @@ mod error_policy;
 mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod find;
-mod find_change;
+pub(crate) mod find_change;
 mod follow;
 pub(crate) mod groups;
 mod history;
