@@ -65,6 +65,7 @@ mod suspends;
 mod told;
 mod told_crons;
 mod unclaimed;
+mod updates;
 mod waits;
 
 use windlass_core::id::ItemId;
