@@ -96,8 +96,12 @@ pub struct Outgoing {
     pub reason: MoveReason,
     /// When it is due where it goes; unset: at once.
     pub due_at: Option<Timestamp>,
+    /// When a final item was sent on; unset: when it ended.
+    pub left_at: Option<Timestamp>,
     /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
     pub forgotten: bool,
+    /// Somebody deleted the item: unlike one that is only forgotten, it does not fall back.
+    pub deleted: bool,
     /// The address that the item is to have where it goes, if that is free when it arrives.
     pub address: Option<Arc<str>>,
     /// Unset until a partition of the target was chosen.

@@ -23,7 +23,9 @@ use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::verbs::{Arrived, Arriving, Assign, FallBack, Move, Moved, Take, Unassign};
+use windlass_core::verbs::{
+    Arrived, Arriving, Assign, Departing, Departure, FallBack, Move, Moved, Take, Unassign,
+};
 
 use crate::env::{self, Env};
 use crate::error::EngineError;
@@ -331,13 +333,26 @@ impl Carrier {
         }
     }
 
-    /// Gives the first move to another taker, or puts it behind the others if there is none.
+    /// Gives the first move to another taker, or puts it behind the others if there is none: so with an item that is to have an
+    /// address, which the home of that address alone takes.
     async fn put_aside(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
         self.settle(taker).await?;
+        if self.first_has_address(taker).await? {
+            return self.put_behind(queue, taker).await;
+        }
         match self.assign(&queue.queue.name.name, queue, Some(taker), 1).await? {
             Progress::Some => Ok(()),
             Progress::None => self.put_behind(queue, taker).await,
         }
+    }
+
+    /// Whether the first move to a partition is that of an item that is to have an address there.
+    async fn first_has_address(&self, taker: PartitionId) -> Result<bool, EngineError> {
+        let has_address = |departure: &Departure| match &departure.what {
+            Departing::Item(item) => item.address_there.is_some(),
+            Departing::Cron(_) => false,
+        };
+        self.source.query(move |partition, _| partition.departures(taker, 1).iter().any(has_address)).await
     }
 
     async fn deliver(

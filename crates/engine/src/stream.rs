@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::event::unpack;
@@ -16,15 +17,21 @@ use windlass_core::partition::oldest_event_of;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
 
+use crate::env::Env;
 use crate::error::EngineError;
 use crate::host::Home;
 use crate::partition::streams::{Close, Final, Followed, Reader, Shift, event_count};
+use crate::queue::Came;
 use crate::store::{Store, StoreError};
 use crate::view;
 use crate::view::ItemView;
 
 /// What a subscription reads at once: it holds no more than about that, and one batch.
 const READ_BYTES: usize = 128 << 10;
+
+/// For how long the end of an item that is on its way is held back at most, to be told with where the item went. The queue
+/// that it goes to may be gone or faulty.
+pub(crate) const HOLD_BACK: Duration = Duration::from_secs(1);
 
 /// What a subscriber is shown.
 #[derive(Clone, Debug)]
@@ -78,6 +85,8 @@ pub enum CloseMode {
 #[derive(Debug)]
 pub struct Subscription {
     reader: Reader,
+    home: Home,
+    env: Arc<dyn Env>,
     store: Arc<dyn Store>,
     id: ItemId,
     snapshot: Option<Box<ItemView>>,
@@ -92,7 +101,17 @@ pub struct Subscription {
     phase: Phase,
     /// The final state was shown.
     is_final: bool,
+    arrival: Arrival,
     is_over: bool,
+}
+
+/// What is known of where an item has got to that ended on its way.
+#[derive(Debug)]
+enum Arrival {
+    Unasked,
+    /// The end is held back until then, on the boot clock.
+    HeldBackUntil(Duration),
+    Known(Option<Box<MovedTo>>),
 }
 
 #[derive(Debug)]
@@ -126,6 +145,8 @@ enum Step {
     Show(Frame),
     /// The next event has to be read, of those up to this number, of a stream that has come to the second.
     Read(u64, u64),
+    /// The end can be shown once it is known where the item went.
+    Arrive,
     Wait,
     Over,
 }
@@ -133,14 +154,15 @@ enum Step {
 impl Subscription {
     /// Begins at the item's present state, or at the event after a number.
     pub(crate) async fn open(
-        home: &Home,
+        home: Home,
+        env: &Arc<dyn Env>,
         store: &Arc<dyn Store>,
         id: ItemId,
         after: Option<u64>,
     ) -> Result<Self, EngineError> {
         let mut before = None;
         loop {
-            let (reader, followed) = follow(home, id).await?;
+            let (reader, followed) = follow(&home, id).await?;
             let Followed { item, member, told } = followed;
             let last_seq = event_count(&item);
             if after.is_some_and(|after| after > last_seq) {
@@ -151,7 +173,7 @@ impl Subscription {
             let phase = if held { Phase::Held } else { item.state.phase() };
             let mut snapshot = None;
             if after.is_none() {
-                let view = view::with_bodies(home, &**store, id, item, member).await?;
+                let view = view::with_bodies(&home, &**store, id, item, member).await?;
                 if view.may_have_ended() && before.as_ref() != Some(&view.item) {
                     before = Some(view.item);
                     continue;
@@ -161,6 +183,8 @@ impl Subscription {
             let is_low = last_seq > 0 && mutant::active(Mutant::NumberSnapshotLow);
             return Ok(Self {
                 reader,
+                home,
+                env: Arc::clone(env),
                 store: Arc::clone(store),
                 id,
                 snapshot,
@@ -170,6 +194,7 @@ impl Subscription {
                 told,
                 phase,
                 is_final: false,
+                arrival: Arrival::Unasked,
                 is_over: false,
             });
         }
@@ -189,6 +214,7 @@ impl Subscription {
                         return Some(self.closed());
                     }
                 },
+                Step::Arrive => self.arrive().await,
                 Step::Wait => self.reader.changed().await,
                 Step::Over => return None,
             }
@@ -199,7 +225,7 @@ impl Subscription {
     pub fn at_hand(&mut self) -> Option<Frame> {
         match self.step() {
             Step::Show(frame) => Some(frame),
-            Step::Read(..) | Step::Wait | Step::Over => None,
+            Step::Read(..) | Step::Arrive | Step::Wait | Step::Over => None,
         }
     }
 
@@ -241,8 +267,13 @@ impl Subscription {
                     return Step::Show(Frame::State { phase, at, reason });
                 }
                 Next::Final(end) if self.is_final => {
+                    let phase = end.phase;
+                    let moved_to = match &self.arrival {
+                        _ if !end.is_leaving => end.moved_to,
+                        Arrival::Known(moved_to) => moved_to.clone(),
+                        Arrival::Unasked | Arrival::HeldBackUntil(_) => return Step::Arrive,
+                    };
                     self.is_over = true;
-                    let (phase, moved_to) = (end.phase, end.moved_to);
                     return Step::Show(Frame::End { reason: EndReason::Final, phase, moved_to });
                 }
                 Next::Final(end) => {
@@ -255,6 +286,21 @@ impl Subscription {
             }
         }
         Step::Over
+    }
+
+    /// Finds out where the item went, unless it does not get there soon. Whoever stops waiting waits no longer in all.
+    async fn arrive(&mut self) {
+        let deadline = match self.arrival {
+            Arrival::HeldBackUntil(deadline) => deadline,
+            Arrival::Unasked | Arrival::Known(_) => self.env.boot() + HOLD_BACK,
+        };
+        self.arrival = Arrival::HeldBackUntil(deadline);
+        let Home { queue, partition } = &self.home;
+        let moved_to = match queue.arrival(partition, self.id.number, |_| true, deadline).await {
+            Ok(Came::To(moved_to)) => Some(moved_to),
+            Ok(Came::UnderWay(_) | Came::Nowhere) | Err(_) => None,
+        };
+        self.arrival = Arrival::Known(moved_to);
     }
 
     fn closed(&mut self) -> Frame {

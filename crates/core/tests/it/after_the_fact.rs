@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::attempt::{self, Attempt, AttemptEnd};
+use windlass_core::effort::{Looked, looks};
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveReason, Outcome, PayloadSize, Phase, State};
@@ -14,8 +15,8 @@ use windlass_core::row::{Change, Intake, Part};
 use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::{
-    Arrived, Arriving, ArrivingItem, Asked, Clear, CreateGroup, Delete, Departing, FallBack, Held, Move,
-    Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere, Route, StartGroup, Take,
+    Arrived, Arriving, ArrivingItem, Asked, Assign, Clear, CreateGroup, Delete, DeleteAny, Departing,
+    FallBack, Held, Move, Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere, Route, StartGroup, Take,
 };
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, open_group};
@@ -420,12 +421,17 @@ fn a_rerun_in_a_partition_that_takes_nothing_goes_elsewhere() {
     let number = fail_one(&mut script);
     script.apply(Route(Intake { version: 1, closed: true, ..Intake::default() })).unwrap();
     assert_eq!(script.apply(rerun(number)), Err(Refusal::Moved));
+    script.pass(Span::from_secs(9));
     script.apply(RerunElsewhere(rerun(number))).unwrap();
+    let left_at = script.now;
     assert_eq!(script.partition.moving(), 1);
+    script.pass(Span::from_secs(9));
     assert_eq!(script.apply(rerun(number)), Err(Refusal::Leaving));
     script.assign("q", DEAD, 10);
     let departure = script.partition.departures(DEAD, 10).pop().unwrap();
     assert_eq!(departure.attempts_logged, 1);
+    let Departing::Item(item) = &departure.what else { panic!("{departure:?}") };
+    assert_eq!(item.left_at, left_at, "not when the item ended, and not when it was assigned");
     let items = [(departure.number, ItemNumber(77))].into();
     let arrived = Arrived { last: departure.number, items };
     script.apply(Moved { partition: DEAD, arrived }).unwrap();
@@ -523,6 +529,51 @@ fn a_redrive_gives_addresses_back_that_are_free() {
     assert_eq!(item.address_there.as_deref(), Some("b"));
 }
 
+/// With so many items that are on their way to a queue with an address.
+fn with_addressed_departures(count: u64) -> (Script, Vec<ItemNumber>) {
+    let mut script = Script::new();
+    let moves = (1..=count).map(|number| letter(number, Some(&format!("address {number}")))).collect();
+    let arrived = script.apply(Take { source: DEAD, moves }).unwrap();
+    let asked = arrived.items.values().map(|number| (*number, Asked::Free)).collect();
+    assert_eq!(script.apply(redrive(asked)).unwrap().count, count);
+    let addressed = script.partition.addressed_departures("work", usize::MAX);
+    (script, addressed.into_iter().map(|(number, _)| number).collect())
+}
+
+#[test]
+fn assigning_items_with_an_address_looks_at_those_alone() {
+    let (mut script, numbers) = with_addressed_departures(100);
+    let wanted = vec![numbers[70], numbers[3], ItemNumber(999_999), numbers[70]];
+    let before = looks(Looked::Indexed);
+    script.partition.apply(script.now, assign_addressed(wanted)).reply.unwrap();
+    let looked = looks(Looked::Indexed) - before;
+    assert!(looked <= 3, "{looked} looks");
+    let bodies: Vec<_> = script.partition.departures(DEAD, 10).into_iter().map(|gone| gone.body).collect();
+    assert_eq!(bodies, [numbers[3], numbers[70]], "in the order in which they left");
+    let again = assign_addressed(vec![numbers[3]]);
+    assert_eq!(script.apply(again), Ok(0), "it has a taker");
+}
+
+fn assign_addressed(addressed: Vec<ItemNumber>) -> Assign {
+    let (queue, to) = ("work".into(), "work".into());
+    Assign { queue, to, partition: DEAD, instead_of: None, limit: 10, addressed }
+}
+
+#[test]
+fn a_move_with_an_address_that_is_put_behind_the_others_stays_with_its_taker() {
+    let (mut script, numbers) = with_addressed_departures(2);
+    script.apply(assign_addressed(numbers.clone())).unwrap();
+    let put_behind = Assign { instead_of: Some(DEAD), limit: 1, ..assign_addressed(Vec::new()) };
+    assert_eq!(script.apply(put_behind), Ok(1));
+    let bodies: Vec<_> = script.partition.departures(DEAD, 10).into_iter().map(|gone| gone.body).collect();
+    assert_eq!(bodies, [numbers[1], numbers[0]]);
+    let another = PartitionId(10);
+    let elsewhere = Assign { partition: another, instead_of: Some(DEAD), ..assign_addressed(Vec::new()) };
+    assert_eq!(script.apply(elsewhere), Ok(2));
+    assert_eq!(script.partition.departures(another, 10), [], "its home may be another one");
+    assert_eq!(script.partition.addressed_departures("work", 10).len(), 2);
+}
+
 #[test]
 fn an_address_that_was_taken_before_the_item_arrives_is_told_by_its_origin() {
     let mut script = Script::new();
@@ -566,4 +617,36 @@ fn what_waits_for_a_queue_that_does_not_exist_falls_back_beyond_its_bytes() {
     let first = outcome(&script, numbers[0]);
     assert_eq!((first.payload_kept, first.finished_at), (true, script.now), "the oldest, as if it ended now");
     assert!(script.apply(rerun(numbers[0])).is_ok());
+}
+
+#[test]
+fn what_was_deleted_on_its_way_does_not_fall_back_and_what_was_only_forgotten_does() {
+    let settings =
+        Settings { dead_queue: Some("dead".into()), retention_max_bytes: 10, ..Settings::default() };
+    let mut script = Script::with_settings(settings);
+    let deleted = fail_one(&mut script);
+    script.apply(DeleteAny(vec![deleted])).unwrap()[0].clone().unwrap();
+    assert_eq!((script.phase(deleted), script.partition.moving()), (None, 1));
+    let forgotten = fail_one(&mut script);
+    script.pass(Span::from_secs(48 * 3600));
+    script.sweep();
+    assert_eq!((script.phase(forgotten), script.partition.moving()), (None, 2));
+    let fall_back = FallBack { queue: "dead".into(), limit: 100 };
+    assert_eq!(script.apply(fall_back), Ok(2));
+    assert_eq!((script.phase(deleted), script.phase(forgotten)), (None, Some(Phase::Failed)));
+    assert_eq!(script.partition.moving(), 0);
+}
+
+#[test]
+fn what_was_deleted_on_its_way_still_arrives() {
+    let mut script =
+        Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() });
+    let number = fail_one(&mut script);
+    script.apply(DeleteAny(vec![number])).unwrap()[0].clone().unwrap();
+    assert_eq!(script.assign("dead", DEAD, 10), 1);
+    let departure = script.partition.departures(DEAD, 10).pop().unwrap();
+    assert_eq!(departure.body, number);
+    let arrived = Arrived { last: departure.number, ..Arrived::default() };
+    script.apply(Moved { partition: DEAD, arrived }).unwrap();
+    assert_eq!((script.phase(number), script.partition.moving()), (None, 0));
 }

@@ -36,7 +36,12 @@ impl Engine {
     /// Follows an item: from its present state on, or from the event after a number on.
     pub async fn subscribe(&self, id: ItemId, after: Option<u64>) -> Result<Subscription, EngineError> {
         let _call = self.host.enter()?;
-        Subscription::open(&self.home_of(id)?, &self.store, id, after).await
+        Subscription::open(self.home_of(id)?, self.host.env(), &self.store, id, after).await
+    }
+
+    /// Follows an item, or the latest that it goes on as: see [`Engine::follow`].
+    pub async fn subscribe_to_latest(&self, id: ItemId) -> Result<Subscription, EngineError> {
+        self.of_latest(id, |latest| self.subscribe(latest, None)).await
     }
 
     /// Has the subscriptions of an item end that there are now, and tells how many. The item and its events stay.

@@ -9,6 +9,7 @@ use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 
+use super::REROUTES_MAX;
 use crate::Engine;
 use crate::commit::Committed;
 use crate::error::EngineError;
@@ -70,21 +71,63 @@ impl Engine {
     pub async fn follow(&self, id: ItemId) -> Result<ItemId, EngineError> {
         let _call = self.host.enter()?;
         let first = self.link(id).await?.ok_or(EngineError::Refused(Refusal::NotFound))?;
-        let begins_with_letter = first.is_dead_letter();
-        let (mut answer, mut at, mut next) = ((!begins_with_letter).then_some(id), id, first.clone());
+        match self.after(id, first.clone()).await? {
+            Some(latest) => Ok(latest),
+            None if !first.is_dead_letter() || !first.is_final => Ok(id),
+            None => self.died(id, first).await,
+        }
+    }
+
+    /// The item with its attempt log, or the latest that it goes on as: see [`Engine::follow`].
+    pub async fn get_latest_with_attempts(
+        &self,
+        id: ItemId,
+    ) -> Result<(ItemView, Vec<Attempt>), EngineError> {
+        self.of_latest(id, |latest| self.get_with_attempts(latest)).await
+    }
+
+    /// The item, or the latest that it goes on as: see [`Engine::follow`].
+    pub async fn get_latest(&self, id: ItemId) -> Result<ItemView, EngineError> {
+        self.of_latest(id, |latest| self.get(latest)).await
+    }
+
+    /// What `call` answers for the latest item of a chain. If that item is gone by then, the chain is followed again.
+    pub(super) async fn of_latest<T, F: Future<Output = Result<T, EngineError>>>(
+        &self,
+        id: ItemId,
+        call: impl Fn(ItemId) -> F,
+    ) -> Result<T, EngineError> {
+        for _ in 0..REROUTES_MAX {
+            let latest = self.follow(id).await?;
+            match call(latest).await {
+                Err(EngineError::Refused(Refusal::NotFound)) if latest != id => {}
+                done => return done,
+            }
+        }
+        Err(Refusal::NotFound.into())
+    }
+
+    /// The latest item that an item goes on as, along `moved_to`, dead letters passed over; unset if it goes on as none, or is
+    /// gone.
+    pub(super) async fn latest_after(&self, id: ItemId) -> Result<Option<ItemId>, EngineError> {
+        let _call = self.host.enter()?;
+        match self.link(id).await? {
+            Some(link) => self.after(id, link).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn after(&self, id: ItemId, link: Link) -> Result<Option<ItemId>, EngineError> {
+        let (mut latest, mut at, mut next) = (None, id, link);
         // Each item was made after the one before, so this ends.
         while let Some(id) = next.moved_to.filter(|id| *id != at) {
             let Some(found) = self.link(id).await? else { break };
             if !found.is_dead_letter() {
-                answer = Some(id);
+                latest = Some(id);
             }
             (at, next) = (id, found);
         }
-        match answer {
-            Some(latest) => Ok(latest),
-            None if !first.is_final => Ok(id),
-            None => self.died(id, first).await,
-        }
+        Ok(latest)
     }
 
     /// The item that died and became a dead letter, along all dead letters before; if that item is gone, the first dead letter

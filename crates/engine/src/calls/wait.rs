@@ -14,13 +14,19 @@ use crate::error::EngineError;
 use crate::host::Home;
 use crate::partition::watchers::{Told, Watching};
 use crate::queue::Came;
+use crate::stream::HOLD_BACK;
 use crate::view;
 use crate::view::ItemView;
 
 impl Engine {
     /// The item once it has ended, also when nothing of it is kept; or as it is after `wait`. `Span::ZERO` answers at
-    /// once.
+    /// once. A letter that was redriven is told with where it went, if it gets there soon.
     pub async fn wait(&self, id: ItemId, wait: Span) -> Result<ItemView, EngineError> {
+        self.wait_on(id, wait, HOLD_BACK).await
+    }
+
+    /// As [`Engine::wait`]. The end of a letter that was redriven is held back for so long until the letter has arrived.
+    async fn wait_on(&self, id: ItemId, wait: Span, hold_back: Duration) -> Result<ItemView, EngineError> {
         let _call = self.host.enter()?;
         let home = self.home_of(id)?;
         if wait == Span::ZERO {
@@ -47,33 +53,33 @@ impl Engine {
         if !is_redriven(&view.item) {
             return Ok(view);
         }
-        tokio::select! {
-            biased;
-            arrived = home.queue.arrival(&home.partition, id.number, MoveReason::Redrive) => {
-                let arrived = matches!(arrived, Ok(Came::To(_)));
-                let seen = if arrived { view::get(&home, &*self.store, id).await.ok() } else { None };
-                Ok(seen.unwrap_or(view))
-            }
-            () = self.host.sleep_until(deadline) => Ok(view),
-        }
+        let deadline = deadline.min(self.host.boot().saturating_add(hold_back));
+        let is_redrive = |reason| reason == MoveReason::Redrive;
+        let arrived = home.queue.arrival(&home.partition, id.number, is_redrive, deadline).await;
+        let seen = if matches!(arrived, Ok(Came::To(_))) {
+            view::get(&home, &*self.store, id).await
+        } else {
+            return Ok(view);
+        };
+        Ok(seen.unwrap_or(view))
     }
 
     /// As [`Engine::wait`], going on to the item that this one became, as [`Engine::follow`] does, until the latest has ended.
     pub async fn wait_for_latest(&self, id: ItemId, wait: Span) -> Result<ItemView, EngineError> {
-        let deadline = self.host.boot() + Duration::from(wait);
-        let mut latest = self.follow(id).await?;
-        loop {
-            let left = Span::from(deadline.saturating_sub(self.host.boot()));
-            let view = self.wait(latest, left).await?;
-            if !view.item.state.phase().is_final() {
-                return Ok(view);
-            }
-            match self.follow(latest).await {
-                Ok(next) if next != latest => latest = next,
-                Ok(_) | Err(EngineError::Refused(Refusal::NotFound)) => return Ok(view),
-                Err(error) => return Err(error),
+        let deadline = self.host.boot().saturating_add(Duration::from(wait));
+        let left = || Span::from(deadline.saturating_sub(self.host.boot()));
+        // The next item is what is waited for: so all that is left is waited for it.
+        let wait_on = |latest| async move { self.wait_on(latest, left(), Duration::MAX).await };
+        let mut view = self.of_latest(id, wait_on).await?;
+        while view.item.state.phase().is_final() {
+            let Some(next) = self.latest_after(view.id).await? else { break };
+            match wait_on(next).await {
+                // Gone since: the one before is the last that is there.
+                Err(EngineError::Refused(Refusal::NotFound)) => break,
+                waited => view = waited?,
             }
         }
+        Ok(view)
     }
 
     /// The item as it is. If it ended just now, what was told of it counts.

@@ -178,6 +178,10 @@ impl Host {
         self.env.boot()
     }
 
+    pub(crate) fn env(&self) -> &Arc<dyn Env> {
+        &self.env
+    }
+
     pub(crate) async fn sleep_until(&self, at: Duration) {
         self.env.sleep_until(at).await;
     }

@@ -43,7 +43,7 @@ pub(crate) enum Whereabouts {
 }
 
 /// A partition and the queue it is of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Home {
     pub(crate) queue: Arc<QueueHandle>,
     pub(crate) partition: Arc<Handle>,

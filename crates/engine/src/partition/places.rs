@@ -20,11 +20,36 @@ impl Places {
         let fits = |sum: u64| max == 0 || items == 0 || sum <= max;
         let with_them = |taken: u64| taken.checked_add(items).filter(|sum| fits(*sum));
         let reserved = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_them);
-        reserved.map_err(|_taken| EngineError::Overloaded {
-            what: "items that are not final in the queue, by its `max_items`",
-            max: usize::try_from(max).unwrap_or(usize::MAX),
-        })?;
+        reserved.map_err(|_taken| full(max))?;
         Ok(Reserved { places: Arc::clone(self), items })
+    }
+
+    /// As many as are free now, to be counted down without being taken.
+    pub(crate) fn left(&self, max: u64) -> Room {
+        let taken = self.taken.load(Ordering::SeqCst);
+        Room { max, left: if max == 0 { u64::MAX } else { max.saturating_sub(taken) } }
+    }
+}
+
+fn full(max: u64) -> EngineError {
+    EngineError::Overloaded {
+        what: "items that are not final in the queue, by its `max_items`",
+        max: usize::try_from(max).unwrap_or(usize::MAX),
+    }
+}
+
+/// How many items more a queue would take.
+#[derive(Debug)]
+pub(crate) struct Room {
+    max: u64,
+    left: u64,
+}
+
+impl Room {
+    /// Counts one item, as [`Places::reserve`] would.
+    pub(crate) fn take(&mut self) -> Result<(), EngineError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| full(self.max))?;
+        Ok(())
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Final {
     pub(crate) last_seq: u64,
     /// Where the item goes on, if that was known when it was looked at.
     pub(crate) moved_to: Option<Box<MovedTo>>,
+    /// The item was on its way when it was looked at.
+    pub(crate) is_leaving: bool,
 }
 
 /// How a stream is closed whose item lives on.
@@ -102,7 +104,8 @@ impl Final {
             }
         };
         let moved_to = item.extras.as_ref().and_then(|extras| extras.moved_to.clone());
-        Some(Self { phase: item.state.phase(), at, last_seq: event_count(item), moved_to })
+        let is_leaving = item.state.outgoing().is_some();
+        Some(Self { phase: item.state.phase(), at, last_seq: event_count(item), moved_to, is_leaving })
     }
 }
 

@@ -1,8 +1,10 @@
 //! Many items changed by one call: those that a search finds, each as the call for one item would.
 
+use std::time::Duration;
+
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{Item, Phase};
-use windlass_core::partition::{Find, FoundItem, Partition};
+use windlass_core::partition::{Find, FoundItem};
 use windlass_core::refusal::{Each, Refusal};
 use windlass_core::time::Span;
 use windlass_core::verb::Verb;
@@ -66,13 +68,15 @@ impl Action {
 }
 
 impl QueueHandle {
-    /// Changes a page of the items that the search finds. What was changed stays so if the caller goes away.
+    /// Changes a page of the items that the search finds. What was changed stays so if the caller goes away. Items that are rerun
+    /// in another partition are waited for until `deadline`.
     pub(crate) async fn change(
         &self,
         scans: Vec<Scan>,
         search: &Search,
         action: Action,
         dry_run: bool,
+        deadline: Duration,
         is_gone: impl Fn(PartitionId) -> bool,
     ) -> Result<ChangePage, EngineError> {
         let mut merge = Merge::new(search, scans);
@@ -80,15 +84,22 @@ impl QueueHandle {
         let walk = Walk::to(merge.places());
         let ids: Vec<ItemId> = merge.picked.iter().map(|(at, found)| merge.scans[*at].id(found)).collect();
         let Judged { results, mut commits } = if dry_run {
-            self.try_out(&merge, &ids, action).await
+            self.try_out(&ids, action).await
         } else {
-            self.act(&merge, &ids, action).await
+            self.act(&merge, &ids, action, deadline).await
         };
         let mut matched = Vec::with_capacity(ids.len());
         for ((id, result), (at, _)) in ids.into_iter().zip(results).zip(&merge.picked) {
             if may_have_changed(&result) && !matches_now(search, &merge.scans[*at], id).await {
                 continue;
             }
+            let is_leaving = matches!(result, Err(EngineError::Refused(Refusal::Leaving)));
+            let result = match action {
+                Action::Rerun if is_leaving && !dry_run => Err(self.moved_on(id, deadline).await),
+                Action::Cancel | Action::Rerun | Action::RunNow | Action::Delete | Action::SetPriority(_) => {
+                    result
+                }
+            };
             matched.push((id, result));
         }
         commits.sort_by_key(|commit| (commit.partition, commit.sequence));
@@ -102,7 +113,7 @@ impl QueueHandle {
     }
 
     /// One result for each item that was picked.
-    async fn act(&self, merge: &Merge<'_>, ids: &[ItemId], action: Action) -> Judged<()> {
+    async fn act(&self, merge: &Merge<'_>, ids: &[ItemId], action: Action, deadline: Duration) -> Judged<()> {
         match action {
             Action::RunNow | Action::SetPriority(_) => {
                 let updates = |items: &[&FoundItem]| {
@@ -119,7 +130,7 @@ impl QueueHandle {
             Action::Rerun => {
                 let (mut results, mut commits) = (Vec::with_capacity(ids.len()), Vec::new());
                 for ids in ids.chunks(WINDOW) {
-                    for rerun in self.rerun_all(ids, None).await {
+                    for rerun in self.rerun_all(ids, None, deadline).await {
                         results.push(rerun.map(|made| commits.extend(made.commits)));
                     }
                 }
@@ -129,23 +140,13 @@ impl QueueHandle {
     }
 
     /// What [`QueueHandle::act`] would answer, as far as that can be known.
-    async fn try_out(&self, merge: &Merge<'_>, ids: &[ItemId], action: Action) -> Judged<()> {
-        let mut results = Vec::with_capacity(ids.len());
-        for (id, (at, _)) in ids.iter().zip(&merge.picked) {
-            let number = id.number;
-            results.push(match action {
-                Action::Cancel | Action::RunNow | Action::Delete | Action::SetPriority(_) => Ok(()),
-                Action::Rerun => {
-                    let check = move |partition: &Partition, _| partition.check_rerun(number);
-                    match merge.scans[*at].handle.query(check).await {
-                        // It is rerun in another partition.
-                        Ok(Ok(()) | Err(Refusal::Moved)) => Ok(()),
-                        Ok(Err(refusal)) => Err(super::keyed::refused(id.partition, refusal)),
-                        Err(error) => Err(error),
-                    }
-                }
-            });
-        }
+    async fn try_out(&self, ids: &[ItemId], action: Action) -> Judged<()> {
+        let results = match action {
+            Action::Cancel | Action::RunNow | Action::Delete | Action::SetPriority(_) => {
+                ids.iter().map(|_| Ok(())).collect()
+            }
+            Action::Rerun => self.try_reruns(ids).await,
+        };
         Judged { results, commits: Vec::new() }
     }
 }

@@ -1,6 +1,7 @@
 //! Waiting items sent back to where they came from, slice by slice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
@@ -37,8 +38,11 @@ pub struct Redriven {
 
 /// The addresses that dead letters of one redrive are to have, and which dead letter each is for.
 struct Addresses<F> {
-    /// By the names of their queues and the addresses.
-    given: BTreeMap<(Arc<str>, Arc<str>), (PartitionId, ItemNumber)>,
+    /// Hashes of queues and addresses: a redrive may be of many letters. A letter whose hash is that of another one stays.
+    given: BTreeSet<u64>,
+    /// The letters that were given an address when last some were asked about: a slice that ends before a letter has it asked
+    /// about again.
+    latest: BTreeSet<(PartitionId, ItemNumber)>,
     find: F,
 }
 
@@ -59,7 +63,7 @@ impl QueueHandle {
             Some(to) => RedriveTo::Queue(Arc::clone(&to.name)),
             None => RedriveTo::Origins(Arc::new(queues)),
         };
-        let mut addresses = Addresses { given: BTreeMap::new(), find };
+        let mut addresses = Addresses { given: BTreeSet::new(), latest: BTreeSet::new(), find };
         let mut done = Committed { value: Redriven::default(), commits: Vec::new() };
         let mut refused = None;
         for handle in &self.partitions {
@@ -133,6 +137,7 @@ impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
         let shares =
             shares(letters.into_iter().enumerate(), |letter: &AddressedLetter| Arc::clone(&letter.to));
         let mut answers = Vec::new();
+        let before = std::mem::take(&mut self.latest);
         for (to, Share { items: letters, .. }) in shares {
             let addresses: Vec<Arc<str>> = letters.iter().map(|letter| Arc::clone(&letter.address)).collect();
             let holders = match (self.find)(&to) {
@@ -140,21 +145,34 @@ impl<F: Fn(&Arc<str>) -> Option<Arc<QueueHandle>>> Addresses<F> {
                 None => addresses.iter().map(|_| Ok(None)).collect(),
             };
             for (letter, holder) in letters.into_iter().zip(holders) {
-                answers.push((letter.number, holder.map(|holder| self.judge(partition, letter, holder))));
+                let was_given = before.contains(&(partition, letter.number));
+                let judge = |holder| self.judge(partition, &letter, holder, was_given);
+                answers.push((letter.number, holder.map(judge)));
             }
         }
         answers
     }
 
     /// `holder`: the item that holds the dead letter's address.
-    fn judge(&mut self, partition: PartitionId, letter: AddressedLetter, holder: Option<ItemId>) -> Asked {
-        let AddressedLetter { number, to, address } = letter;
-        if holder.is_some() {
-            return Asked::Taken;
+    fn judge(
+        &mut self,
+        partition: PartitionId,
+        letter: &AddressedLetter,
+        holder: Option<ItemId>,
+        was_given: bool,
+    ) -> Asked {
+        let is_free = holder.is_none() && (self.given.insert(hash_of(letter)) || was_given);
+        if is_free {
+            self.latest.insert((partition, letter.number));
         }
-        let given = self.given.entry((to, address)).or_insert((partition, number));
-        if *given == (partition, number) { Asked::Free } else { Asked::Taken }
+        if is_free { Asked::Free } else { Asked::Taken }
     }
+}
+
+fn hash_of(letter: &AddressedLetter) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&letter.to, &letter.address).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What was sent stays sent.

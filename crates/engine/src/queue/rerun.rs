@@ -1,10 +1,13 @@
 //! A final item rerun: in its own partition and one commit, or, where that takes nothing new or is not the home of the
 //! item's address any more, in another partition of the queue.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use windlass_core::attempt;
 use windlass_core::id::{ItemId, ItemNumber};
-use windlass_core::item::{MoveReason, Outgoing, Phase, State};
+use windlass_core::item::{MoveReason, MovedTo, Outgoing, Phase, State};
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::Part;
@@ -28,7 +31,7 @@ const READ_SLICE: usize = 16;
 /// How far an item has come that left for another partition or queue.
 pub(crate) enum Came {
     /// The item goes on as this one.
-    To(ItemId),
+    To(Box<MovedTo>),
     UnderWay(MoveReason),
     /// The item was kept here, or is gone.
     Nowhere,
@@ -47,17 +50,30 @@ struct Sent {
     asked: Awaited<()>,
 }
 
+/// An item as it is looked at before it is rerun.
+struct Candidate {
+    address: Option<Arc<str>>,
+    attempts_logged: u32,
+}
+
+impl Candidate {
+    /// What is copied with the item, the payload first.
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        [Part::Payload, Part::Facts].into_iter().chain(attempt::parts(self.attempts_logged))
+    }
+}
+
 impl QueueHandle {
-    /// Exactly one of several reruns makes an item; the others are refused with the id of that item.
+    /// Exactly one of several reruns makes an item; the others are refused with the id of that item. What is on its way to
+    /// another partition is waited for until `deadline`.
     pub(crate) async fn rerun(
         &self,
         id: ItemId,
         delay: Option<Span>,
+        deadline: Duration,
     ) -> Result<Committed<ProducedItem>, EngineError> {
-        match self.rerun_all(&[id], delay).await.pop().expect("one answer for each item") {
-            Err(EngineError::Refused(Refusal::Leaving)) => {
-                Err(self.moved_on(self.find(id.partition)?, id.number).await)
-            }
+        match self.rerun_all(&[id], delay, deadline).await.pop().expect("one answer for each item") {
+            Err(EngineError::Refused(Refusal::Leaving)) => Err(self.moved_on(id, deadline).await),
             done => done,
         }
     }
@@ -68,14 +84,13 @@ impl QueueHandle {
         &self,
         ids: &[ItemId],
         delay: Option<Span>,
+        deadline: Duration,
     ) -> Vec<Result<Committed<ProducedItem>, EngineError>> {
-        let addresses = self.addresses_to_rerun(ids).await;
-        let checked = self.check_addresses(addresses).await;
-        let checked = self.check_payloads(ids, checked).await;
+        let checked = self.check_reruns(ids).await;
         let mut begun = Vec::with_capacity(ids.len());
         for (id, checked) in ids.iter().zip(checked) {
             begun.push(match checked {
-                Ok(()) => self.begin(*id, delay).await,
+                Ok(_candidate) => self.begin(*id, delay).await,
                 Err(error) => Err(error),
             });
         }
@@ -91,78 +106,117 @@ impl QueueHandle {
         for (id, done) in ids.iter().zip(done) {
             reruns.push(match done {
                 Ok(Done::Made(made)) => Ok(made),
-                Ok(Done::Elsewhere(sent, place)) => self.arrived(id.number, sent, place).await,
+                Ok(Done::Elsewhere(sent, place)) => self.arrived(id.number, sent, place, deadline).await,
                 Err(error) => Err(error),
             });
         }
         reruns
     }
 
-    /// What [`Partition::address_to_rerun`] says of each item.
-    async fn addresses_to_rerun(&self, ids: &[ItemId]) -> Vec<Result<Option<Arc<str>>, EngineError>> {
+    /// What [`QueueHandle::rerun_all`] would answer, as far as that can be known. Where an address is that of several items, the
+    /// first of them would have it.
+    pub(super) async fn try_reruns(&self, ids: &[ItemId]) -> Vec<Result<(), EngineError>> {
+        let mut room = self.places.left(self.queue.settings.max_items);
+        let mut given: BTreeMap<Arc<str>, ItemId> = BTreeMap::new();
+        let mut judge = |id: ItemId, candidate: Candidate| {
+            if let Some(first) = candidate.address.as_ref().and_then(|address| given.get(address)) {
+                return Err(EngineError::DuplicateAddress { id: *first });
+            }
+            room.take()?;
+            given.extend(candidate.address.map(|address| (address, id)));
+            Ok(())
+        };
+        let checked = self.check_reruns(ids).await;
+        ids.iter().zip(checked).map(|(id, candidate)| judge(*id, candidate?)).collect()
+    }
+
+    /// Whatever refuses an item comes before a queue that has no room.
+    async fn check_reruns(&self, ids: &[ItemId]) -> Vec<Result<Candidate, EngineError>> {
+        let checked = self.check_addresses(self.candidates(ids).await).await;
+        self.check_bodies(ids, checked).await
+    }
+
+    /// The items that can be rerun, as [`Partition::to_rerun`] says.
+    async fn candidates(&self, ids: &[ItemId]) -> Vec<Result<Candidate, EngineError>> {
         let ask = |id: &ItemId| {
             let (handle, number) = (self.find(id.partition)?, id.number);
-            Ok((handle, handle.ask(move |partition, _| partition.address_to_rerun(number))?))
+            Ok((handle, handle.ask(move |partition, _| candidate(partition, number))?))
         };
         let asked: Vec<Result<_, EngineError>> = ids.iter().map(ask).collect();
-        let mut addresses = Vec::with_capacity(ids.len());
+        let mut candidates = Vec::with_capacity(ids.len());
         for (id, asked) in ids.iter().zip(asked) {
-            addresses.push(match asked {
+            candidates.push(match asked {
                 Ok((handle, answer)) => match answer.await {
-                    Ok(address) => address.map_err(|refusal| refused(id.partition, refusal)),
+                    Ok(candidate) => candidate.map_err(|refusal| refused(id.partition, refusal)),
                     Err(_dropped) => Err(handle.no_answer()),
                 },
                 Err(error) => Err(error),
             });
         }
-        addresses
+        candidates
     }
 
-    /// Whether the address of each item is free in the queue. Whatever refuses an item comes before a queue that has no room.
+    /// Whether the address of each item is free in the queue.
     async fn check_addresses(
         &self,
-        addresses: Vec<Result<Option<Arc<str>>, EngineError>>,
-    ) -> Vec<Result<(), EngineError>> {
-        let wanted: Vec<Arc<str>> = addresses.iter().flatten().flatten().cloned().collect();
+        candidates: Vec<Result<Candidate, EngineError>>,
+    ) -> Vec<Result<Candidate, EngineError>> {
+        let addresses = candidates.iter().flatten().filter_map(|candidate| candidate.address.clone());
+        let wanted: Vec<Arc<str>> = addresses.collect();
         let mut holders = self.holders_of(&wanted).await.into_iter();
-        let mut check = |address: Option<Arc<str>>| match address {
-            None => Ok(()),
-            Some(_) => match holders.next().expect("one answer for each address")? {
-                Some(id) => Err(EngineError::DuplicateAddress { id }),
-                None => Ok(()),
-            },
+        let mut check = |candidate: Candidate| {
+            let holder = match candidate.address {
+                None => None,
+                Some(_) => holders.next().expect("one answer for each address")?,
+            };
+            holder.map_or(Ok(candidate), |id| Err(EngineError::DuplicateAddress { id }))
         };
-        addresses.into_iter().map(|address| check(address?)).collect()
+        candidates.into_iter().map(|candidate| check(candidate?)).collect()
     }
 
-    /// Whether the payload of each item can be read: a copy of a damaged one would be an item that nobody can be given.
-    async fn check_payloads(
+    /// Whether the bodies of each item can be read: a copy of a damaged payload would be an item that nobody can be given, and a
+    /// body that cannot be read now would fail the commit of all that is rerun with it.
+    async fn check_bodies(
         &self,
         ids: &[ItemId],
-        mut checked: Vec<Result<(), EngineError>>,
-    ) -> Vec<Result<(), EngineError>> {
+        mut checked: Vec<Result<Candidate, EngineError>>,
+    ) -> Vec<Result<Candidate, EngineError>> {
         let open: Vec<usize> = (0..ids.len()).filter(|index| checked[*index].is_ok()).collect();
         // In slices: the sizes of bodies are only known once they were read.
         for slice in open.chunks(READ_SLICE) {
             let of_slice = slice.iter().map(|index| (*index, ids[*index]));
             for (partition, Share { indexes, items }) in shares(of_slice, |id| id.partition) {
-                let wanted = items.iter().map(|id| (id.number, Part::Payload)).collect();
-                let payloads = self.store.read(partition, wanted).await;
-                for ((index, id), payload) in indexes.into_iter().zip(items).zip(payloads) {
-                    checked[index] = match payload {
-                        Body::Found(_) => Ok(()),
-                        Body::Absent | Body::Damaged(_) => Err(self.payload_lost(id).await),
-                        Body::Unreadable(error) => Err(EngineError::not_applied(error.to_string())),
-                    };
+                let parts = |(index, id): (&usize, &ItemId)| {
+                    let parts = checked[*index].iter().flat_map(Candidate::parts);
+                    parts.map(|part| (id.number, part)).collect::<Vec<_>>()
+                };
+                let wanted: Vec<Vec<_>> = indexes.iter().zip(&items).map(parts).collect();
+                let counts: Vec<usize> = wanted.iter().map(Vec::len).collect();
+                let mut bodies = self.store.read(partition, wanted.concat()).await.into_iter();
+                for ((index, id), count) in indexes.into_iter().zip(items).zip(counts) {
+                    let bodies: Vec<Body> = bodies.by_ref().take(count).collect();
+                    if let Err(error) = self.check_read(id, bodies).await {
+                        checked[index] = Err(error);
+                    }
                 }
             }
         }
         checked
     }
 
+    /// Whether what was read of an item can be copied. Of all but the payload, what is lost is left out.
+    async fn check_read(&self, id: ItemId, bodies: Vec<Body>) -> Result<(), EngineError> {
+        let is_lost = matches!(bodies.first(), None | Some(Body::Absent | Body::Damaged(_)));
+        if is_lost {
+            return Err(self.payload_lost(id).await);
+        }
+        let sound = bodies.into_iter().try_for_each(|body| body.sound().map(drop));
+        sound.map_err(|error| EngineError::not_applied(error.to_string()))
+    }
+
     /// Why an item is refused whose payload is not there: because it is lost, unless the item went on meanwhile.
     async fn payload_lost(&self, id: ItemId) -> EngineError {
-        match self.addresses_to_rerun(&[id]).await.pop().expect("one answer for each item") {
+        match self.candidates(&[id]).await.pop().expect("one answer for each item") {
             Ok(_still_rerunnable) => Refusal::NoPayload { lost: true }.into(),
             Err(error) => error,
         }
@@ -211,11 +265,13 @@ impl QueueHandle {
         number: ItemNumber,
         Sent { partition, asked }: Sent,
         _place: Reserved,
+        deadline: Duration,
     ) -> Result<Committed<ProducedItem>, EngineError> {
         let Answer { reply: (), sequence } = received(asked.await)?;
-        let id = match self.arrival(&partition, number, MoveReason::Rerun).await.map_err(under_way)? {
-            Came::To(id) => id,
-            Came::UnderWay(_) | Came::Nowhere => return Err(under_way("the queue is being deleted")),
+        let arrival = self.arrival(&partition, number, is_rerun, deadline).await.map_err(under_way)?;
+        let id = match arrival {
+            Came::To(moved_to) => moved_to.id,
+            Came::UnderWay(_) | Came::Nowhere => return Err(under_way("it has not arrived yet")),
         };
         let mut commits = vec![Commit { partition: partition.id, sequence }];
         commits.extend(self.last_commit(id.partition));
@@ -224,32 +280,39 @@ impl QueueHandle {
     }
 
     /// Why an item that is on its way cannot be rerun: once it has arrived, because it goes on as another.
-    async fn moved_on(&self, handle: &Handle, number: ItemNumber) -> EngineError {
-        match self.arrival(handle, number, MoveReason::Rerun).await {
-            Ok(Came::To(id)) => Refusal::MovedOn { id }.into(),
+    pub(super) async fn moved_on(&self, id: ItemId, deadline: Duration) -> EngineError {
+        let handle = match self.find(id.partition) {
+            Ok(handle) => handle,
+            Err(error) => return error,
+        };
+        match self.arrival(handle, id.number, is_rerun, deadline).await {
+            Ok(Came::To(moved_to)) => Refusal::MovedOn { id: moved_to.id }.into(),
             Ok(Came::UnderWay(_) | Came::Nowhere) => Refusal::Leaving.into(),
             Err(error) => error,
         }
     }
 
-    /// Waits for an item that is on its way for a `reason`. One that leaves for another reason is not waited for: its queue may
-    /// not exist.
+    /// Waits until `deadline` for an item that is on its way for a reason that is waited for. The queue that it goes to may not
+    /// exist.
     pub(crate) async fn arrival(
         &self,
         handle: &Handle,
         number: ItemNumber,
-        reason: MoveReason,
+        is_waited_for: impl Fn(MoveReason) -> bool,
+        deadline: Duration,
     ) -> Result<Came, EngineError> {
         let (mut carried, mut stopping) = (self.carried(), handle.stopping());
+        let mut time_is_over = self.env.sleep_until(deadline);
         loop {
             carried.mark_unchanged();
-            match handle.query(move |partition, _| came(partition, number)).await? {
-                Came::UnderWay(under_way) if under_way == reason => {}
-                came @ (Came::To(_) | Came::UnderWay(_) | Came::Nowhere) => return Ok(came),
+            let came = handle.query(move |partition, _| came(partition, number)).await?;
+            if !matches!(came, Came::UnderWay(reason) if is_waited_for(reason)) {
+                return Ok(came);
             }
             tokio::select! {
                 biased;
-                _stop = stopping.wait_for(|stop| *stop) => return Ok(Came::UnderWay(reason)),
+                _stop = stopping.wait_for(|stop| *stop) => return Ok(came),
+                () = &mut time_is_over => return Ok(came),
                 _carried = carried.changed() => {}
             }
         }
@@ -266,7 +329,7 @@ fn came(partition: &Partition, number: ItemNumber) -> Came {
     let Some(item) = partition.get(number) else { return Came::Nowhere };
     let moved_to = item.extras.and_then(|extras| extras.moved_to);
     match (moved_to, item.state) {
-        (Some(moved_to), _) => Came::To(moved_to.id),
+        (Some(moved_to), _) => Came::To(moved_to),
         (None, State::Final(outcome)) => match outcome.outgoing.as_deref() {
             Some(Outgoing { reason, .. }) => Came::UnderWay(*reason),
             None => Came::Nowhere,
@@ -275,6 +338,17 @@ fn came(partition: &Partition, number: ItemNumber) -> Came {
             Came::Nowhere
         }
     }
+}
+
+fn candidate(partition: &Partition, number: ItemNumber) -> Result<Candidate, Refusal> {
+    let item = partition.to_rerun(number)?;
+    let (address, attempts_logged) =
+        item.extras.map_or((None, 0), |extras| (extras.address, extras.attempts_logged));
+    Ok(Candidate { address, attempts_logged })
+}
+
+fn is_rerun(reason: MoveReason) -> bool {
+    reason == MoveReason::Rerun
 }
 
 fn under_way(error: impl std::fmt::Display) -> EngineError {

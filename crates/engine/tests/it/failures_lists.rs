@@ -246,7 +246,7 @@ async fn a_walk_ends_in_a_partition_that_did_not_serve_when_it_began() {
 async fn an_item_whose_payload_cannot_be_read_now_is_not_shown_without_it() {
     let (world, by_partition) = two_with_items().await;
     let unreadable = *by_partition.keys().next().expect("one of two");
-    *world.store.unreadable.lock().expect("not poisoned") = Some(unreadable);
+    *world.store.unreadable_partition.lock().expect("not poisoned") = Some(unreadable);
     let with_payloads = Search { payloads: true, ..search(Find::default(), 100) };
     let refused = world.engine.find(&world.queue, &with_payloads, None).await;
     assert!(is_not_applied(&refused), "{refused:?}");
@@ -258,7 +258,7 @@ async fn an_item_whose_payload_cannot_be_read_now_is_not_shown_without_it() {
     let found: BTreeSet<ItemId> = ids(&page.items).into_iter().collect();
     assert_eq!((page.missing, found.len()), (vec![unreadable], 5));
     assert!(found.is_disjoint(&by_partition[&unreadable]));
-    *world.store.unreadable.lock().expect("not poisoned") = None;
+    *world.store.unreadable_partition.lock().expect("not poisoned") = None;
     let rest = world.engine.find(&world.queue, &with_payloads, page.walk.as_ref()).await.expect("found");
     assert_eq!(ids(&rest.items).into_iter().collect::<BTreeSet<_>>(), by_partition[&unreadable]);
     assert!(rest.items.iter().all(|view| view.payload.is_some()) && rest.walk.is_none());

@@ -1,17 +1,24 @@
 //! Items that are rerun and get their address back, with everything that can go wrong at every step on their way.
 
+use std::time::Duration;
+
+use windlass_core::attempt;
 use windlass_core::id::ItemId;
-use windlass_core::item::MoveReason;
+use windlass_core::item::{MoveReason, Phase};
+use windlass_core::limits::KINDS_MAX;
 use windlass_core::refusal::Refusal;
-use windlass_core::row::QueueName;
+use windlass_core::row::{Part, QueueName};
 use windlass_core::settings::Settings;
-use windlass_core::verbs::RetryItem;
-use windlass_engine::{Engine, EngineError, Redrive};
+use windlass_core::verbs::{NewItem, RetryItem, UpdateItem};
+use windlass_engine::env::Env;
+use windlass_engine::{Action, Engine, EngineError, Outcome, Redrive, Rewrite};
 
 use crate::behaviour::addresses::at;
+use crate::behaviour::find::in_phases;
+use crate::behaviour::find_change::oldest;
 use crate::behaviour::{is_refused, retry_item};
 use crate::failures_moves::{COMMITS_MAX, Moving, RELAXED_FAULTS, is_in_one_place};
-use crate::world::{bodies, queue_name};
+use crate::world::{bodies, item, items, queue_name};
 
 /// Fails an item that is produced at this address.
 async fn failed_at(engine: &Engine, queue: &QueueName, address: &str) -> ItemId {
@@ -113,4 +120,137 @@ async fn a_letter_redriven_with_its_address_arrives_once_whatever_fails_at_any_s
     }
     // The departure, the choice of a taker, the arrival, and the end of the move.
     assert!(struck >= 4 * RELAXED_FAULTS.len(), "{struck}");
+}
+
+/// The items of a queue whose partitions have grown since they failed: one whose address is at home in a partition that takes
+/// nothing for now, and one that is rerun where it is.
+async fn towards_a_partition_that_stalls() -> (Moving, ItemId, ItemId) {
+    let (moving, id) = far_from_home().await;
+    let produced = moving.engine.produce(&moving.queue, vec![at(ADDRESS)]).await.expect("produced");
+    let holder = produced.results[0].as_ref().expect("produced").id;
+    moving.engine.delete_items(&moving.queue, vec![holder]).await.expect("deleted");
+    let other = loop {
+        let produced = moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+        let made = produced.results[0].as_ref().expect("produced").id;
+        if made.partition != holder.partition {
+            moving.fail(&moving.lease(&moving.queue).await).await;
+            break made;
+        }
+        moving.engine.delete_items(&moving.queue, vec![made]).await.expect("deleted");
+    };
+    moving.store.stalled.send_replace(Some(holder.partition));
+    (moving, id, other)
+}
+
+async fn rerun_failed(moving: &Moving) -> Vec<(ItemId, Result<(), EngineError>)> {
+    let failed = oldest(in_phases([Phase::Failed]), 100);
+    let changing = moving.engine.change_items(&moving.queue, &failed, None, Action::Rerun, false);
+    changing.await.expect("judged one by one").results
+}
+
+#[tokio::test]
+async fn an_item_that_does_not_arrive_in_another_partition_fails_alone() {
+    let (moving, id, other) = towards_a_partition_that_stalls().await;
+    let results = moving.while_time_passes(rerun_failed(&moving)).await;
+    let [(first, stuck), (second, done)] = &results[..] else { panic!("{results:?}") };
+    assert_eq!((*first, *second), (id, other));
+    let is_unknown = matches!(stuck, Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }));
+    assert!(is_unknown && done.is_ok(), "{results:?}");
+    let single = moving.while_time_passes(moving.engine.rerun(id, None)).await.map(drop);
+    assert!(is_refused(&single, &Refusal::Leaving), "it is on its way: {single:?}");
+    moving.store.stalled.send_replace(None);
+    moving.settled().await;
+    assert_eq!(moving.live(&moving.queue).await, 2);
+}
+
+/// An item that was rerun and does not arrive: the partition that is home to its address takes no further kinds. And an item of
+/// that partition.
+async fn refused_by_its_home() -> (Moving, ItemId, ItemId) {
+    let (moving, id) = far_from_home().await;
+    let produced = moving.engine.produce(&moving.queue, vec![at(ADDRESS)]).await.expect("produced");
+    let home = produced.results[0].as_ref().expect("produced").id;
+    moving.engine.delete_items(&moving.queue, vec![home]).await.expect("deleted");
+    let mut of_home = None;
+    // Equals take turns, so that the last that has room is found, too.
+    for slice in 0..4 * KINDS_MAX / 1000 {
+        let of_kind = |kind| NewItem { kind: format!("{slice} {kind}").into(), ..item("kind") };
+        let items = (0..1000).map(of_kind).collect();
+        let made = moving.engine.produce(&moving.queue, items).await.map(|made| made.results);
+        let mut ids = made.into_iter().flatten().flatten().map(|made| made.id);
+        of_home = ids.find(|id| id.partition == home.partition).or(of_home);
+    }
+    let rerun = moving.while_time_passes(moving.engine.rerun(id, None)).await;
+    assert!(matches!(rerun, Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. })), "{rerun:?}");
+    (moving, id, of_home.expect("slices go around"))
+}
+
+#[tokio::test]
+async fn many_reruns_are_told_what_an_item_on_its_way_has_become() {
+    let (moving, id, in_its_way) = refused_by_its_home().await;
+    // Once the call waits for the item: it does for twenty seconds.
+    let ten_seconds_later = moving.env.boot() + Duration::from_secs(10);
+    let arriving = async {
+        moving.env.sleep_until(ten_seconds_later).await;
+        moving.engine.delete_items(&moving.queue, vec![in_its_way]).await.expect("deleted");
+    };
+    let (results, ()) = tokio::join!(moving.while_time_passes(rerun_failed(&moving)), arriving);
+    let anew = holder(&moving).await.expect("there");
+    let [(told, result)] = &results[..] else { panic!("{results:?}") };
+    assert_eq!(*told, id);
+    assert!(is_refused(result, &Refusal::MovedOn { id: anew }), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_rerun_of_an_item_with_a_body_that_cannot_be_read_now_fails_alone() {
+    let moving = Moving::new().await;
+    let moving = Moving { queue: queue_name("plain"), ..moving };
+    moving.create(&moving.queue, Settings::default()).await;
+    let new = NewItem { facts: Some("facts".into()), ..at("desk") };
+    let produced = moving.engine.produce(&moving.queue, vec![new]).await.expect("produced");
+    let id = produced.results[0].as_ref().expect("produced").id;
+    moving.fail(&moving.lease(&moving.queue).await).await;
+    let attempt = attempt::parts(1).next().expect("one");
+    for part in [Part::Payload, Part::Facts, attempt] {
+        *moving.store.unreadable.lock().expect("not poisoned") = Some(part);
+        let refused = moving.engine.rerun(id, None).await;
+        let is_unchanged =
+            matches!(refused, Err(EngineError::Unavailable { outcome: Outcome::NotApplied, .. }));
+        assert!(is_unchanged, "{part:?}: {refused:?}");
+        assert!(moving.serves(&moving.queue).await, "{part:?}");
+    }
+    *moving.store.unreadable.lock().expect("not poisoned") = None;
+    let made = moving.engine.rerun(id, None).await.expect("it can be read again").value.id;
+    let view = moving.engine.get(made).await.expect("shown");
+    assert_eq!(view.facts.as_deref(), Some(&b"facts"[..]));
+}
+
+#[tokio::test]
+async fn an_update_whose_caller_has_gone_is_not_undone_by_the_next() {
+    let moving = Moving::new().await;
+    let produced = moving.engine.produce(&moving.queue, vec![at("a")]).await.expect("produced");
+    let id = produced.results[0].as_ref().expect("produced").id;
+    let update = |letter: u8| {
+        let rewrite: Rewrite = Box::new(move |stored, _| {
+            let mut body = stored.expect("there").to_vec();
+            body.push(letter);
+            Ok((body.into(), None))
+        });
+        moving.engine.update(id, UpdateItem::new(id.number), Some(rewrite))
+    };
+    moving.store.held.send_replace(true);
+    let mut committing = moving.store.committing.subscribe();
+    committing.mark_unchanged();
+    tokio::select! {
+        biased;
+        changed = update(b'b') => panic!("{changed:?}"),
+        begun = committing.changed() => begun.expect("the store is there"),
+    }
+    let free_again = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        moving.store.held.send_replace(false);
+    };
+    let (changed, ()) = tokio::join!(update(b'c'), free_again);
+    assert_eq!(changed.expect("changed").value.payload.as_deref(), Some(&b"abc"[..]));
 }

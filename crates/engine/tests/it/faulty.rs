@@ -68,8 +68,10 @@ pub(crate) struct FaultyStore {
     pub(crate) listings: AtomicUsize,
     /// Bodies like this one are damaged.
     pub(crate) damaged: Mutex<Option<Bytes>>,
-    /// The bodies of this partition cannot be read.
-    pub(crate) unreadable: Mutex<Option<PartitionId>>,
+    /// The bodies of this partition cannot be read now.
+    pub(crate) unreadable_partition: Mutex<Option<PartitionId>>,
+    /// Bodies of this part cannot be read now.
+    pub(crate) unreadable: Mutex<Option<Part>>,
 }
 
 impl FaultyStore {
@@ -197,9 +199,11 @@ impl Double for FaultyStore {
         Box::pin(async move {
             let mut held = self.reads_held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
-            if *self.unreadable.lock().expect("not poisoned") == Some(partition) {
+            if *self.unreadable_partition.lock().expect("not poisoned") == Some(partition) {
                 return bodies.into_iter().map(|_| Self::broken().into()).collect();
             }
+            let unreadable = *self.unreadable.lock().expect("not poisoned");
+            let parts: Vec<Part> = bodies.iter().map(|(_, part)| *part).collect();
             let read = self.inner.read(partition, bodies).await;
             let wanted = self.damaged.lock().expect("not poisoned").clone();
             let spoilt = |body: Body| match body {
@@ -209,7 +213,11 @@ impl Double for FaultyStore {
                 }
                 body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
             };
-            read.into_iter().map(spoilt).collect()
+            let hidden = |(body, part)| match unreadable == Some(part) {
+                true => Body::Unreadable(Self::broken()),
+                false => spoilt(body),
+            };
+            read.into_iter().zip(parts).map(hidden).collect()
         })
     }
 

@@ -35,36 +35,27 @@ pub(super) async fn sought(context: &Context, name: ItemName, timeout: Span) -> 
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
     let GetItemRequest { id, queue, address, follow } = request;
     let name = check::item_name(id, queue, address)?;
-    let Sought { id, missing } = sought_or_followed(&context, name, check::COMMIT_TIMEOUT, follow).await?;
-    let looking = context.engine().get_with_attempts(id);
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    let looking = async {
+        match follow {
+            true => context.engine().get_latest_with_attempts(id).await,
+            false => context.engine().get_with_attempts(id).await,
+        }
+    };
     let looking = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
     let (view, attempts) = looking.map_err(naming(missing))?;
     let attempt_log = Some(AttemptLog { attempts: attempts.iter().map(show::attempt).collect() });
     Ok(Answer::read(ItemReply { item: Item { attempt_log, ..show::item(view) } }))
 }
 
-/// The item that a request names, or the latest that it goes on as.
-async fn sought_or_followed(
-    context: &Context,
-    name: ItemName,
-    timeout: Span,
-    follow: bool,
-) -> Result<Sought, Problem> {
-    let sought = sought(context, name, timeout).await?;
-    if follow { followed(context, sought).await } else { Ok(sought) }
-}
-
-/// The latest item that one goes on as.
-pub(super) async fn followed(context: &Context, sought: Sought) -> Result<Sought, Problem> {
-    let Sought { id, missing } = sought;
-    let following = context.engine().follow(id);
-    let found = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, following).await;
-    Ok(Sought { id: found.map_err(naming(missing.clone()))?, missing })
-}
-
 async fn as_it_is(context: &Context, name: ItemName, follow: bool) -> Result<Item, Problem> {
-    let Sought { id, missing } = sought_or_followed(context, name, check::COMMIT_TIMEOUT, follow).await?;
-    let looking = context.engine().get(id);
+    let Sought { id, missing } = sought(context, name, check::COMMIT_TIMEOUT).await?;
+    let looking = async {
+        match follow {
+            true => context.engine().get_latest(id).await,
+            false => context.engine().get(id).await,
+        }
+    };
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
     view.map(show::item).map_err(naming(missing))
 }

@@ -19,7 +19,7 @@ use windlass_engine::{EndReason, Frame, Outcome, Subscription};
 use super::check::ItemName;
 use super::context::Context;
 use super::error::Problem;
-use super::item::{Sought, followed, sought};
+use super::item::{Sought, sought};
 use super::missing::naming;
 use super::record::EventRecord;
 use super::reply::{refuse, wrong_method};
@@ -53,13 +53,17 @@ async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subs
     let opened = app.opened_for_work()?;
     let client = request.body().client();
     let context = Context { app, opened, encoding: Encoding::Json, client, body: None };
-    let sought = sought(&context, name, check::COMMIT_TIMEOUT).await?;
-    let Sought { id, missing } = match (follow, after) {
-        (false, _) => sought,
-        (true, None) => followed(&context, sought).await?,
-        (true, Some(_)) => unmoved(&context, sought).await?,
+    let mut sought = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    if follow && after.is_some() {
+        sought = unmoved(&context, sought).await?;
+    }
+    let Sought { id, missing } = sought;
+    let subscribing = async {
+        match (follow, after) {
+            (true, None) => context.engine().subscribe_to_latest(id).await,
+            (true, Some(_)) | (false, _) => context.engine().subscribe(id, after).await,
+        }
     };
-    let subscribing = context.engine().subscribe(id, after);
     let subscribing = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing);
     subscribing.await.map_err(naming(missing))
 }

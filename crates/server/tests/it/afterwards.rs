@@ -274,3 +274,66 @@ async fn items_tell_the_cron_that_made_them_and_the_cron_its_last_item() {
     let anew = rerun(&mut http, id.as_str().expect("an id")).await;
     assert_eq!(get(&mut http, &anew).await["cron"], "nightly");
 }
+
+#[tokio::test]
+async fn held_and_suspended_items_are_updated_and_leased_ones_are_not() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    http.ok("group.create", json!({"queue": "q", "group": "g"})).await;
+    let held_one = http.produce("q", json!([{"utf8": "a", "group": "g"}])).await[0].clone();
+    let suspended = http.produce("q", json!([{"utf8": "a"}])).await[0].clone();
+    let leased = http.lease("q", 1).await;
+    let suspend = json!({"queue": "q", "items": [held(&leased[0])]});
+    assert_eq!(http.ok("queue.suspend", suspend).await["suspended"], 1);
+    for (id, state) in [(&held_one, "held"), (&suspended, "suspended")] {
+        let update = json!({"id": id, "priority": 4, "reference": "r", "headers": {"a": "b"}, "json": [1]});
+        let changed = http.ok("item.update", update).await["item"].clone();
+        assert_eq!((&changed["state"], &changed["priority"]), (&json!(state), &json!(4)));
+        assert_eq!((&changed["json"], &changed["headers"]), (&json!([1]), &json!({"a": "b"})));
+        for time in [json!({"delay": "0s"}), json!({"enqueue_at": "2090-01-01T00:00:00Z"})] {
+            let timed = with(json!({"id": id, "priority": 9}), time);
+            let (status, code, message) = http.refused("item.update", &timed).await;
+            assert_eq!((status, &*code), (409, "wrong_state"), "{message}");
+            assert!(message.contains(state), "{message}");
+        }
+        assert_eq!(get(&mut http, id.as_str().expect("an id")).await["priority"], 4);
+    }
+    let id = http.produce("q", json!([{"utf8": "a"}])).await[0].clone();
+    http.lease("q", 1).await;
+    for update in [json!({"priority": 1}), json!({"utf8": "b"}), json!({"reference": "r"}), json!({})] {
+        let (status, code, message) = http.refused("item.update", &with(json!({"id": id}), update)).await;
+        assert_eq!((status, &*code), (409, "wrong_state"), "{message}");
+        assert!(message.contains("leased"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_rerun_by_itself_is_refused_by_a_taken_address_and_by_a_full_queue() {
+    let (_server, mut http) = TestServer::with_queue(json!({"max_items": 1})).await;
+    let id = failed(&mut http, "q", json!({"utf8": "a", "address": "desk"})).await;
+    let holder = http.produce("q", json!([{"utf8": "b", "address": "desk"}])).await[0].clone();
+    let got = http.post("item.rerun", &json!({"id": id}).to_string()).await;
+    assert_eq!((got.status, &*got.code()), (409, "duplicate_address"));
+    assert_eq!(got.json()["error"]["details"]["id"], holder);
+    http.ok("item.cancel", json!({"id": holder})).await;
+    http.produce("q", json!([{"utf8": "c"}])).await;
+    let (status, code, _) = http.refused("item.rerun", &json!({"id": id})).await;
+    assert_eq!((status, &*code), (429, "overloaded"));
+    let leased = http.lease("q", 1).await;
+    http.complete("q", &leased).await;
+    let later = http.ok("item.rerun", json!({"id": id, "delay": "1h"})).await["item"].clone();
+    assert_eq!(later["state"], "scheduled");
+}
+
+#[tokio::test]
+async fn of_two_letters_of_one_address_the_later_stays() {
+    let (_server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    for payload in ["first", "second"] {
+        let id = failed(&mut http, "q", json!({"utf8": payload, "address": "desk"})).await;
+        until_moved(&mut http, &id).await;
+    }
+    let redriven = http.ok("queue.redrive", json!({"queue": "dead"})).await;
+    assert_eq!(redriven, json!({"moved": 1, "skipped": 1}));
+    let left = http.lease("dead", 10).await;
+    assert_eq!((left.len(), &left[0]["utf8"]), (1, &json!("second")));
+}

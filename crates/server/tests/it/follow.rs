@@ -1,4 +1,4 @@
-//! Streams that follow an item along `moved_to`, over HTTP.
+//! Calls and streams that follow an item along `moved_to`, over HTTP.
 
 use serde_json::{Value, json};
 
@@ -61,4 +61,78 @@ async fn a_reader_that_comes_back_to_an_item_that_was_rerun_goes_on_by_the_id_of
     refused(&server, &format!("id={id}&follow=true"), &[("last-event-id", "0")]).await;
     let led_to = new.as_str().expect("an id");
     Events::open(&server, &format!("id={led_to}&follow=true"), &[("last-event-id", "0")]).await;
+}
+
+#[tokio::test]
+async fn a_wait_for_the_latest_of_a_live_letter_is_told_how_the_letter_ended() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let id = failed(&mut http).await;
+    let letter = until_moved(&mut http, &id).await["id"].clone();
+    let wait = json!({"id": letter, "follow": true, "request_timeout": "60s"});
+    let mut waiting = server.connect().await;
+    let waited = tokio::spawn(async move { waiting.ok("item.wait", wait).await["item"].clone() });
+    until_item_waiters(&mut http, 1).await;
+    let leased = http.lease("dead", 1).await;
+    let done = with(held(&leased[0]), json!({"result": {"utf8": "by hand"}}));
+    http.ok("queue.complete", json!({"queue": "dead", "items": [done]})).await;
+    let told = waited.await.expect("it ran");
+    assert_eq!((&told["id"], &told["state"]), (&letter, &json!("completed")));
+    let of_final = json!({"id": letter, "follow": true});
+    for call in ["item.get", "item.wait"] {
+        assert_eq!(http.ok(call, of_final.clone()).await["item"]["id"], id, "{call}");
+    }
+}
+
+async fn until_item_waiters(http: &mut Http, count: usize) {
+    let in_dead = format!("windlass_item_waiters{{queue=\"dead\"}} {count}");
+    while !http.metrics().await.lines().any(|line| line == in_dead) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_live_stream_tells_where_the_item_went() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let id = http.produce("q", json!([{"utf8": "work"}])).await[0].as_str().expect("an id").to_owned();
+    let mut stream = Events::open(&server, &format!("id={id}"), &[]).await;
+    let leased = http.lease("q", 1).await;
+    let item = with(held(&leased[0]), json!({"dead": true}));
+    http.ok("queue.retry", json!({"queue": "q", "items": [item]})).await;
+    let letter = until_moved(&mut http, &id).await;
+    assert_eq!(end(&mut stream).await, json!({"reason": "final", "state": "failed", "moved_to": letter}));
+    let mut stream = Events::open(&server, &format!("id={}", text(&letter["id"])), &[]).await;
+    http.ok("queue.redrive", json!({"queue": "dead"})).await;
+    let back = until_moved(&mut http, text(&letter["id"])).await;
+    assert_eq!(end(&mut stream).await, json!({"reason": "final", "state": "cancelled", "moved_to": back}));
+}
+
+fn text(id: &Value) -> &str {
+    id.as_str().expect("an id")
+}
+
+/// What the last frame of a stream tells.
+async fn end(stream: &mut Events) -> Value {
+    let mut last = stream.next().await.expect("a frame");
+    while let Some(frame) = stream.next().await {
+        last = frame;
+    }
+    assert_eq!(last.event, "end");
+    last.data
+}
+
+#[tokio::test]
+async fn a_stream_of_the_latest_is_that_of_an_item_that_was_rerun_and_stays_with_it() {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let first = failed(&mut http).await;
+    let second = http.ok("item.rerun", json!({"id": first})).await["item"]["id"].clone();
+    let mut stream = Events::open(&server, &format!("id={first}&follow=true"), &[]).await;
+    let snapshot = stream.next().await.expect("a frame");
+    assert_eq!(snapshot.data["item"]["id"], second);
+    let leased = http.lease("q", 1).await;
+    let item = with(held(&leased[0]), json!({"dead": true}));
+    http.ok("queue.retry", json!({"queue": "q", "items": [item]})).await;
+    http.ok("item.rerun", json!({"id": second})).await;
+    assert_eq!(end(&mut stream).await, json!({"reason": "final", "state": "failed"}));
 }

@@ -140,6 +140,51 @@ async fn a_dry_run_changes_nothing() {
         assert_eq!(http.ok("items.change", request).await, all_changed(3));
     }
     assert_eq!(states(&mut http, &made).await, ["waiting"; 3]);
+    let dry = json!({"queue": "q", "filter": {}, "dry_run": true});
+    let urgent = with(dry.clone(), json!({"action": "set_priority", "priority": 9}));
+    assert_eq!(http.ok("items.change", urgent).await, all_changed(3));
+    assert_eq!(http.item(&made[0]).await["priority"], 0);
+    fail_all(&mut http).await;
+    let again = with(dry.clone(), json!({"action": "rerun"}));
+    assert_eq!(http.ok("items.change", again).await, all_changed(3));
+    assert_eq!(states(&mut http, &made).await, ["failed"; 3]);
+    assert!(http.item(&made[0]).await.get("moved_to").is_none());
+    let later = http.produce("q", json!([{"utf8": "x", "delay": "1h"}])).await;
+    let now = with(dry, json!({"action": "run_now"}));
+    assert_eq!(http.ok("items.change", now).await, all_changed(1));
+    assert_eq!(states(&mut http, &later).await, ["scheduled"]);
+}
+
+#[tokio::test]
+async fn a_page_of_changes_looks_at_ten_thousand_items_and_the_next_goes_on() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    for _ in 0..12 {
+        http.produce("q", json!(vec![json!({"utf8": "x"}); 1000])).await;
+    }
+    let last = http.produce("q", json!([{"utf8": "x", "reference": "the last"}])).await;
+    let request = json!({"queue": "q", "action": "cancel", "filter": {"reference": "the last"}});
+    let first = http.ok("items.change", request.clone()).await;
+    assert_eq!((&first["matched"], first["pivot"].is_string()), (&json!(0), true), "{first}");
+    assert_eq!(states(&mut http, &last).await, ["waiting"]);
+    let second = http.ok("items.change", with(request, json!({"pivot": first["pivot"]}))).await;
+    assert_eq!(second, all_changed(1));
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 12_000);
+}
+
+#[tokio::test]
+async fn suspended_items_are_changed_with_the_others() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let made = http.produce("q", json!(vec![json!({"utf8": "x"}); 2])).await;
+    let leased = http.lease("q", 2).await;
+    let items: Vec<Value> = leased.iter().map(crate::world::held).collect();
+    http.ok("queue.suspend", json!({"queue": "q", "items": items})).await;
+    let suspended = json!({"states": ["suspended"]});
+    let urgent = json!({"queue": "q", "action": "set_priority", "priority": 7, "filter": suspended});
+    assert_eq!(http.ok("items.change", urgent).await, all_changed(2));
+    assert_eq!(http.item(&made[0]).await["priority"], 7);
+    assert_eq!(change(&mut http, "run_now", suspended.clone()).await, all_changed(0));
+    assert_eq!(change(&mut http, "cancel", suspended).await, all_changed(2));
+    assert_eq!(http.stats("q").await["counts"]["suspended"], 0);
 }
 
 #[tokio::test]

@@ -55,9 +55,14 @@ impl Partition {
         !outgoing.reason.is_of_group()
     }
 
-    /// It counts as ended now, and its payload is kept, whatever the queue says of payloads.
+    /// It counts as ended now, and its payload is kept, whatever the queue says of payloads. Of one that was deleted on its way
+    /// nothing is kept.
     fn fall_back_one(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
-        let (entry, outcome, _) = self.leaving(number);
+        let (entry, outcome, outgoing) = self.leaving(number);
+        if outgoing.deleted {
+            self.erase(number, out);
+            return;
+        }
         let mut outcome = Outcome { outgoing: None, finished_at: now, ..outcome.clone() };
         if !entry.payload_lost() && !outcome.payload_kept {
             outcome = outcome.with_payload(entry.payload_size);

@@ -25,8 +25,9 @@ pub struct Assign {
     pub to: Arc<str>,
     /// The partition of that queue that is to take the items.
     pub partition: PartitionId,
-    /// A partition that is gone, whose moves are assigned anew; unset: those that never were. Items that are to have an address
-    /// have no taker from then on.
+    /// The partition whose first moves are assigned anew; unset: items that never had a taker. Where it is `partition` itself,
+    /// the moves get new numbers, behind the others. Where it is another, items that are to have an address have no taker from
+    /// then on.
     pub instead_of: Option<PartitionId>,
     pub limit: usize,
     /// Items that are to have an address which is at home in `partition`: see [`Partition::addressed_departures`]. Empty: any
@@ -179,7 +180,7 @@ impl Partition {
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
             dead_timeout: self.dead_timeout_there(entry, outgoing.reason),
-            left_at: outcome.finished_at,
+            left_at: outgoing.left_at.unwrap_or(outcome.finished_at),
         });
         let attempts_logged = extras.map_or(0, |extras| extras.attempts_logged);
         Departure { number, body: item, payload_lost, attempts_logged, what }
@@ -212,14 +213,16 @@ impl Partition {
     fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> usize {
         let which = if assign.to == assign.queue { Which::All } else { Which::Died };
         let items = match assign.instead_of {
-            _ if !assign.addressed.is_empty() => self.outbox.unassigned_of(&assign.queue, &assign.addressed),
+            _ if !assign.addressed.is_empty() => self.unassigned_of(&assign.queue, &assign.addressed),
             None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
             Some(before) => self.first_items(before, assign.limit),
         };
         let mut count = 0;
         for item in items {
             let (_, _, outgoing) = self.leaving(item);
-            if outgoing.address.is_some() && assign.addressed.is_empty() {
+            // Its home alone takes it, whatever the home says of it now.
+            let stays = assign.instead_of == Some(assign.partition);
+            if outgoing.address.is_some() && assign.addressed.is_empty() && !stays {
                 self.update_move(item, out, |outgoing| outgoing.assigned = None);
                 out.outgoing = true;
                 count += 1;
@@ -233,6 +236,15 @@ impl Partition {
             count += 1;
         }
         count
+    }
+
+    /// Those of some items that are on their way to a queue, are to have an address there, and have no taker.
+    fn unassigned_of(&self, to: &str, items: &[ItemNumber]) -> Vec<ItemNumber> {
+        let key = |number: &ItemNumber| match &self.items.get(number)?.state {
+            State::Final(outcome) => Some((outcome.finished_at.0, *number)),
+            State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => None,
+        };
+        self.outbox.unassigned_of(to, items.iter().filter_map(key).collect())
     }
 
     /// The first items on their way to a queue that are to have an address there, and have no taker.
@@ -295,14 +307,26 @@ impl Partition {
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
     }
 
-    /// Forgets a final item; if it has not arrived yet where it goes, all but that.
+    /// Deletes a final item; if it has not arrived yet where it goes, all but that.
+    pub(in crate::partition) fn delete_final(&mut self, number: ItemNumber, out: &mut Output) {
+        self.forget_final(number, true, out);
+    }
+
+    /// Forgets a final item whose time is over; if it has not arrived yet where it goes, all but that.
     pub(in crate::partition) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
+        self.forget_final(number, false, out);
+    }
+
+    fn forget_final(&mut self, number: ItemNumber, deleted: bool, out: &mut Output) {
         let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
         if moving {
             if self.events.has_any(number) {
                 self.erase_events(number, None, out);
             }
-            self.update_move(number, out, |outgoing| outgoing.forgotten = true);
+            self.update_move(number, out, |outgoing| {
+                outgoing.forgotten = true;
+                outgoing.deleted = deleted;
+            });
         } else {
             self.erase(number, out);
         }

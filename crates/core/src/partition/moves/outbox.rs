@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cron::Leaves;
+use crate::effort::{self, Looked};
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Assigned, MoveNumber, Outcome, PayloadSize};
 use crate::partition::index::lanes::Key;
@@ -197,11 +198,13 @@ impl Outbox {
     }
 
     /// Those of some items that are on their way to a queue, are to have an address there, and have no taker.
-    pub(in crate::partition) fn unassigned_of(&self, to: &str, items: &[ItemNumber]) -> Vec<ItemNumber> {
+    pub(in crate::partition) fn unassigned_of(&self, to: &str, items: BTreeSet<Key>) -> Vec<ItemNumber> {
         let Some(unassigned) = self.unassigned.get(to) else { return Vec::new() };
-        let numbers: BTreeSet<ItemNumber> = items.iter().copied().collect();
-        let is_asked_for = |(_, number): &&Key| numbers.contains(number);
-        unassigned.addressed.iter().filter(is_asked_for).map(|(_, number)| *number).collect()
+        let is_there = |key: &Key| {
+            effort::look(Looked::Indexed);
+            unassigned.addressed.contains(key)
+        };
+        items.into_iter().filter(is_there).map(|(_, number)| number).collect()
     }
 
     /// What the items come to that have no taker in a queue and may fall back.

@@ -66,14 +66,13 @@ impl Partition {
         Ok((item, outcome))
     }
 
-    /// The address of an item that can be rerun, here or elsewhere, if the item has one.
-    pub fn address_to_rerun(&self, number: ItemNumber) -> Result<Option<Arc<str>>, Refusal> {
-        let (item, _) = self.rerunnable(number)?;
-        Ok(item.extras.and_then(|extras| extras.address))
+    /// The item, if it can be rerun, here or elsewhere.
+    pub fn to_rerun(&self, number: ItemNumber) -> Result<Item, Refusal> {
+        self.rerunnable(number).map(|(item, _)| item)
     }
 
     /// Whether the item could be rerun here now.
-    pub fn check_rerun(&self, number: ItemNumber) -> Result<(), Refusal> {
+    fn check_rerun(&self, number: ItemNumber) -> Result<(), Refusal> {
         let (item, _) = self.rerunnable(number)?;
         let address = item.extras.as_ref().and_then(|extras| extras.address.as_ref());
         self.check_takes(address)?;
@@ -142,7 +141,9 @@ impl Partition {
             to: rerun.queue,
             reason: MoveReason::Rerun,
             due_at: rerun.delay.map(|delay| now + delay),
+            left_at: Some(now),
             forgotten: false,
+            deleted: false,
             address: item.extras.as_ref().and_then(|extras| extras.address.clone()),
             assigned: None,
             unknown: Vec::new(),

@@ -9,11 +9,15 @@ use windlass_core::row::QueueName;
 use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::{Clear, NewItem, RetryItem, UpdateItem};
+use windlass_engine::env::Env;
 use windlass_engine::{EngineError, Granted, ItemView, Redrive, Redriven, Rewrite};
 
 use super::addresses::at;
+use super::crons::{cron, named};
 use super::dead_queues::{all_moved, arrived, to_dead};
+use super::groups::group;
 use super::rebalance::rebalance;
+use super::streams::emit;
 use super::{is_refused, retry_item};
 use crate::world::{World, bodies, item, items, queue_name};
 
@@ -25,6 +29,9 @@ on_every_store!(
     of_several_reruns_at_once_one_makes_an_item,
     a_rerun_is_refused_by_a_full_queue_and_by_a_taken_address,
     a_rerun_goes_to_the_home_that_its_address_has_by_now,
+    whatever_way_an_item_ended_it_can_be_rerun,
+    a_rerun_has_all_that_the_item_had_but_its_past,
+    a_rerun_with_a_delay_waits_for_its_time_wherever_it_is_made,
     a_chain_of_moves_is_followed_to_its_latest_item,
     a_redrive_gives_addresses_back_that_are_free,
     an_update_changes_what_is_given_and_nothing_else,
@@ -220,8 +227,10 @@ async fn a_rerun_goes_to_the_home_that_its_address_has_by_now(world: &World) {
         ids.push(failed(world, &queue, at(address)).await);
     }
     rebalance(world, &queue, 4).await;
+    world.env.advance(std::time::Duration::from_secs(3600));
     let mut elsewhere = 0;
     for (id, address) in ids.iter().zip(&addresses) {
+        let failed_at = shown(world, *id).await.item.changed_at();
         let anew = rerun(world, *id).await.expect("rerun");
         elsewhere += usize::from(anew.partition != id.partition);
         assert_eq!(world.engine().item_at(&queue, address).await.expect("there"), anew);
@@ -231,6 +240,10 @@ async fn a_rerun_goes_to_the_home_that_its_address_has_by_now(world: &World) {
         assert_eq!((payload(&view), log.len()), (Some(&**address), 1));
         let origin = view.item.extras.expect("extras").origin.expect("it was rerun");
         assert_eq!((origin.id, origin.reason), (Some(*id), MoveReason::Rerun));
+        assert!(
+            origin.moved_at >= failed_at + Span::from_secs(3600),
+            "that of the rerun, wherever it is made"
+        );
     }
     assert!(elsewhere > 0, "no address has another home");
     assert_eq!(world.live(&queue).await, 20);
@@ -322,4 +335,95 @@ async fn updates_of_one_record_do_not_undo_each_other(world: &World) {
     let mut letters = shown(world, id).await.payload.expect("a payload").to_vec();
     letters.sort_unstable();
     assert_eq!(letters, (b'a'..b'a' + 20).collect::<Vec<_>>());
+}
+
+async fn whatever_way_an_item_ended_it_can_be_rerun(world: &World) {
+    let settings = Settings { retain_payload: RetainPayload::All, ..Settings::default() };
+    let queue = world.queue("q", 1, settings).await;
+    let completed = world.produce(&queue, vec![at("completes")]).await[0];
+    let leased = world.lease(&queue, 1).await;
+    world.complete(&queue, &leased[0]).await;
+    let expired = NewItem { dead_timeout: Some(Span::from_secs(5)), ..at("expires") };
+    let expired = world.produce(&queue, vec![expired]).await[0];
+    world.env.advance(std::time::Duration::from_secs(5));
+    let cancelled = world.produce(&queue, vec![at("is cancelled")]).await[0];
+    world.engine().cancel(cancelled).await.expect("cancelled");
+    for (id, phase) in
+        [(completed, Phase::Completed), (expired, Phase::Expired), (cancelled, Phase::Cancelled)]
+    {
+        let anew = rerun(world, id).await.expect("rerun");
+        let (old, new) = (shown(world, id).await, shown(world, anew).await);
+        assert_eq!((old.phase(), moved_to(&old), payload(&old)), (phase, Some(anew), None));
+        assert_eq!((new.phase(), new.item.created_at), (Phase::Waiting, world.env.wall()));
+        assert!(payload(&new).is_some());
+    }
+    assert_eq!(bodies(&world.lease(&queue, 10).await), ["completes", "expires", "is cancelled"]);
+}
+
+async fn a_rerun_has_all_that_the_item_had_but_its_past(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.engine().create_group(&queue, group("g")).await.expect("made");
+    let new = NewItem {
+        kind: "mail".into(),
+        priority: 4,
+        group: Some("g".into()),
+        address: Some("desk".into()),
+        max_attempts: Some(2),
+        dead_timeout: Some(Span::from_secs(5000)),
+        facts: Some("facts".into()),
+        ..item("work")
+    };
+    let grouped = world.produce(&queue, vec![new]).await[0];
+    world.engine().start_group(&queue, &"g".into()).await.expect("started");
+    let leased = world.lease(&queue, 1).await;
+    emit(&world.engine(), leased[0].held(), &["an event"]).await;
+    fail(world, &queue, &leased[0], "no hope").await;
+    world.engine().create_cron(&queue, cron("nightly", "@every 24h")).await.expect("made");
+    let of_cron = world.engine().trigger_cron(&named("nightly")).await.expect("triggered").value.id;
+    let leased = world.lease(&queue, 1).await;
+    fail(world, &queue, &leased[0], "no hope").await;
+    for id in [grouped, of_cron] {
+        let anew = rerun(world, id).await.expect("rerun");
+        let (old, new) = (shown(world, id).await, shown(world, anew).await);
+        let origin_group = old.member.as_ref().map(|member| member.group.clone());
+        assert_eq!((&new.item.kind, new.item.priority), (&old.item.kind, old.item.priority));
+        assert_eq!((new.item.attempts, &new.member, &new.facts), (0, &None, &old.facts));
+        let (old, new) = (old.item.extras.expect("extras"), new.item.extras.expect("extras"));
+        assert_eq!((&new.address, new.max_attempts), (&old.address, old.max_attempts));
+        assert_eq!((new.dead_timeout, &new.cron), (old.dead_timeout, &old.cron));
+        assert_eq!((new.event_count, &new.error), (0, &None));
+        let origin = new.origin.expect("it was rerun");
+        assert_eq!((&*origin.queue, origin.id, origin.attempts), ("q", Some(id), Some(1)));
+        assert_eq!((&origin.address, &origin.error), (&old.address, &old.error));
+        assert_eq!((&origin.group, origin.moved_at), (&origin_group, world.env.wall()));
+        let mut stream = world.engine().subscribe(anew, Some(0)).await.expect("it has no events");
+        assert!(stream.at_hand().is_none());
+        if id == grouped {
+            assert_eq!((origin.group.as_deref(), old.event_count), (Some("g"), 1));
+        } else {
+            assert!(new.cron.is_some());
+        }
+    }
+}
+
+async fn a_rerun_with_a_delay_waits_for_its_time_wherever_it_is_made(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let mut ids = Vec::new();
+    for number in 0..8 {
+        ids.push(failed(world, &queue, at(&format!("desk {number}"))).await);
+    }
+    rebalance(world, &queue, 4).await;
+    let mut elsewhere = 0;
+    for id in ids {
+        let made = world.engine().rerun(id, Some(Span::from_secs(60))).await.expect("rerun").value;
+        assert_eq!(made.phase, Phase::Scheduled);
+        elsewhere += usize::from(made.id.partition != id.partition);
+    }
+    assert!(elsewhere > 0, "no address has another home");
+    assert!(world.lease(&queue, 10).await.is_empty());
+    world.env.advance(std::time::Duration::from_secs(60));
+    let mut leased = 0;
+    while leased < 8 {
+        leased += world.lease(&queue, 10).await.len();
+    }
 }

@@ -1,14 +1,21 @@
 //! Going along with an item to what it became: by asking, and by waiting.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
+use windlass_core::partition::Find;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::time::Span;
 use windlass_core::verbs::{NewItem, RetryItem, UpdateItem};
-use windlass_engine::{ItemView, Redrive, Rewrite};
+use windlass_engine::{Action, EndReason, Frame, ItemView, Redrive, Rewrite, Subscription};
 
+use super::afterwards::{failed, rerun};
 use super::dead_queues::{all_moved, arrived, to_dead};
+use super::find::search;
+use super::streams::said;
 use super::{retry_item, waiting_for, waiting_for_latest};
 use crate::world::{World, completion_with, item};
 
@@ -18,6 +25,13 @@ on_every_store!(
     a_wait_for_the_latest_of_a_failed_item_is_told_its_failure,
     a_final_letter_leads_back_to_the_item_that_died,
     a_wait_is_told_the_facts_that_an_update_changed_meanwhile,
+    a_wait_for_the_latest_of_a_live_letter_is_told_how_the_letter_ended,
+    a_wait_for_the_latest_of_a_letter_that_dies_itself_is_told_the_letters_failure,
+    a_wait_for_the_latest_goes_on_with_every_item_of_the_chain,
+    where_the_next_is_gone_the_last_that_is_there_is_the_latest,
+    a_stream_of_the_latest_stays_with_it,
+    the_end_of_a_live_stream_tells_where_the_item_went,
+    the_end_of_a_stream_is_held_back_for_a_second_at_most,
 );
 
 /// An item that died, and its dead letter, which waits.
@@ -108,5 +122,168 @@ async fn a_wait_is_told_the_facts_that_an_update_changed_meanwhile(world: &World
         world.engine().retry(&queue, vec![retry]).await.expect("judged");
         let told = waiting.await.expect("the task ran").expect("told");
         assert_eq!(told.facts.as_deref(), after.map(str::as_bytes), "{before:?} {after:?}");
+    }
+}
+
+async fn a_wait_for_the_latest_of_a_live_letter_is_told_how_the_letter_ended(world: &World) {
+    let (_, dead, id, letter) = died(world).await;
+    let waiting = waiting_for_latest(&world.engine(), letter).await;
+    let leased = world.lease(&dead, 1).await;
+    let done = vec![completion_with(leased[0].held(), "mended by hand")];
+    world.engine().complete(&dead, done).await.expect("judged");
+    let told = waiting.await.expect("the task ran").expect("told");
+    assert_eq!((told.id, told.phase()), (letter, Phase::Completed));
+    assert_eq!(told.result.as_deref(), Some(&b"mended by hand"[..]));
+    // Once the letter is final, the item that died is the latest.
+    let told = world.engine().wait_for_latest(letter, Span::from_secs(60)).await.expect("told");
+    assert_eq!((told.id, told.phase()), (id, Phase::Failed));
+    assert_eq!(world.engine().get_latest(letter).await.expect("shown").id, id);
+}
+
+async fn a_wait_for_the_latest_of_a_letter_that_dies_itself_is_told_the_letters_failure(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let next = Settings { dead_queue: Some("grave".into()), ..Settings::default() };
+    let dead = world.queue("dead", 1, next).await;
+    world.queue("grave", 1, Settings::default()).await;
+    let id = failed(world, &queue, item("work")).await;
+    all_moved(world, &queue).await;
+    let letter = moved_to(&world.engine().get(id).await.expect("shown")).expect("it died");
+    let waiting = waiting_for_latest(&world.engine(), letter).await;
+    let leased = world.lease(&dead, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    world.engine().retry(&dead, vec![retry]).await.expect("judged");
+    let told = waiting.await.expect("the task ran").expect("told");
+    assert_eq!((told.id, told.phase()), (letter, Phase::Failed));
+    all_moved(world, &dead).await;
+    assert_eq!(world.engine().follow(letter).await.expect("followed"), id);
+}
+
+async fn a_wait_for_the_latest_goes_on_with_every_item_of_the_chain(world: &World) {
+    let (queue, dead, id, _) = died(world).await;
+    redrive(world, &dead).await;
+    let back = arrived(world, &queue, 1).await.remove(0);
+    all_moved(world, &dead).await;
+    let waiting = waiting_for_latest(&world.engine(), id).await;
+    let retry = RetryItem { dead: true, ..retry_item(&back) };
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    let told = waiting.await.expect("the task ran").expect("told");
+    assert_eq!((told.id, told.phase()), (back.leased.id, Phase::Failed), "its letter is passed over");
+    all_moved(world, &queue).await;
+    redrive(world, &dead).await;
+    let again = arrived(world, &queue, 1).await.remove(0);
+    all_moved(world, &dead).await;
+    let waiting = waiting_for_latest(&world.engine(), id).await;
+    world.complete(&queue, &again).await;
+    let told = waiting.await.expect("the task ran").expect("told");
+    assert_eq!((told.id, told.phase()), (again.leased.id, Phase::Completed), "also of one that is not kept");
+    let latest = world.engine().wait_for_latest(id, Span::from_secs(60)).await.expect("told");
+    assert_eq!(latest.id, back.leased.id, "the last that is there");
+}
+
+async fn where_the_next_is_gone_the_last_that_is_there_is_the_latest(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let first = failed(world, &queue, item("work")).await;
+    let second = rerun(world, first).await.expect("rerun");
+    let leased = world.lease(&queue, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    let third = rerun(world, second).await.expect("rerun");
+    for (gone, latest) in [(third, second), (second, first)] {
+        let newest = search(Find::default(), 1);
+        let deleted = world.engine().change_items(&queue, &newest, None, Action::Delete, false).await;
+        assert_eq!(deleted.expect("deleted").results.remove(0).0, gone);
+        for _ in ["before", "after a restart"] {
+            assert_eq!(world.engine().follow(first).await.expect("followed"), latest);
+            let (view, _) = world.engine().get_latest_with_attempts(first).await.expect("shown");
+            let told = world.engine().wait_for_latest(first, Span::from_secs(60)).await.expect("told");
+            assert_eq!((view.id, told.id, told.phase()), (latest, latest, Phase::Failed));
+            world.restart().await;
+        }
+    }
+}
+
+async fn a_stream_of_the_latest_stays_with_it(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let first = failed(world, &queue, item("work")).await;
+    let second = rerun(world, first).await.expect("rerun");
+    let mut stream = world.engine().subscribe_to_latest(first).await.expect("subscribed");
+    let Some(Frame::Snapshot { item, .. }) = stream.next().await else { panic!("a snapshot") };
+    assert_eq!((item.id, item.phase()), (second, Phase::Waiting));
+    let leased = world.lease(&queue, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    rerun(world, second).await.expect("rerun");
+    let frames = rest(stream).await;
+    assert_eq!(frames.iter().map(said).collect::<Vec<_>>(), ["Leased", "Failed", "end Final Failed"]);
+}
+
+async fn rest(mut stream: Subscription) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    while let Some(frame) = stream.next().await {
+        frames.push(frame);
+    }
+    frames
+}
+
+/// Where the last frame says that the item went.
+fn went_to(frames: &[Frame]) -> Option<ItemId> {
+    match frames.last() {
+        Some(Frame::End { reason: EndReason::Final, moved_to, .. }) => Some(moved_to.as_ref()?.id),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn the_end_of_a_live_stream_tells_where_the_item_went(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let id = world.produce(&queue, vec![item("work")]).await[0];
+    let stream = world.engine().subscribe(id, None).await.expect("subscribed");
+    let leased = world.lease(&queue, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    let frames = rest(stream).await;
+    let letter = went_to(&frames).expect("it died");
+    assert_eq!(Some(letter), moved_to(&world.engine().get(id).await.expect("shown")));
+    let streams = [
+        world.engine().subscribe(letter, None).await.expect("subscribed"),
+        world.engine().subscribe(letter, Some(0)).await.expect("subscribed"),
+    ];
+    redrive(world, &dead).await;
+    let back = arrived(world, &queue, 1).await.remove(0).leased.id;
+    for stream in streams {
+        assert_eq!(went_to(&rest(stream).await), Some(back));
+    }
+    let late = world.engine().subscribe(letter, None).await.expect("subscribed");
+    assert_eq!(went_to(&rest(late).await), Some(back));
+}
+
+async fn the_end_of_a_stream_is_held_back_for_a_second_at_most(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let id = world.produce(&queue, vec![item("work")]).await[0];
+    let mut stream = world.engine().subscribe(id, Some(0)).await.expect("subscribed");
+    let leased = world.lease(&queue, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    // Its dead queue does not exist.
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    for expected in ["Leased", "Failed"] {
+        assert_eq!(stream.next().await.as_ref().map(said).as_deref(), Some(expected));
+    }
+    for passed in [0, 500, 499] {
+        world.env.advance(Duration::from_millis(passed));
+        assert!(!stream.would_wait() && stream.at_hand().is_none());
+        // Whoever stops waiting and comes again does not begin anew.
+        tokio::select! {
+            biased;
+            frame = stream.next() => panic!("{frame:?} after {passed} ms"),
+            () = yields(100) => {}
+        }
+    }
+    world.env.advance(Duration::from_millis(1));
+    assert_eq!(went_to(&rest(stream).await), None);
+}
+
+async fn yields(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
     }
 }

@@ -38,7 +38,7 @@ mod error_policy;
 mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod find;
-mod find_change;
+pub(crate) mod find_change;
 mod find_filters;
 mod find_walks;
 mod follow;
@@ -67,6 +67,7 @@ mod suspends;
 mod told;
 mod told_crons;
 mod unclaimed;
+mod updates;
 mod waits;
 
 use windlass_core::id::ItemId;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use windlass_core::id::ItemId;
 use windlass_core::item::{MoveReason, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::time::Span;
 use windlass_core::verbs::NewItem;
 use windlass_engine::{EngineError, Redrive};
 
-use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
+use super::addresses::at;
+use super::dead_queues::{all_moved, arrived, fail_all, fill_with_kinds, to_dead, while_time_passes};
 use super::expiry::lives;
 use super::is_refused;
 use crate::world::{World, bodies, item, items, queue_name};
@@ -22,6 +25,9 @@ on_every_store!(
     what_is_leased_or_overdue_is_not_redriven,
     a_redrive_to_a_queue_that_is_not_there_is_refused,
     a_redrive_of_more_than_a_slice_leaves_nothing_behind,
+    a_letter_that_the_home_of_its_address_refuses_is_sent_again_with_pauses,
+    of_several_letters_of_one_address_the_first_has_it_over_several_slices,
+    a_letter_whose_address_is_taken_on_its_way_arrives_without_it,
 );
 
 async fn redrive(world: &World, queue: &QueueName, redrive: Redrive) -> u64 {
@@ -141,4 +147,84 @@ async fn a_redrive_of_more_than_a_slice_leaves_nothing_behind(world: &World) {
     payloads.sort();
     payloads.dedup();
     assert_eq!(payloads.len(), 900, "each once");
+}
+
+/// A letter that was redriven to a queue whose partition takes no further kinds, and the items of that queue.
+async fn refused_on_its_way(world: &World) -> (QueueName, QueueName, ItemId) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let full = world.queue("full", 1, Settings::default()).await;
+    fill_with_kinds(world, &full).await;
+    world.produce(&queue, vec![NewItem { kind: "one-too-many".into(), ..at("desk") }]).await;
+    fail_all(world, &queue).await;
+    let letter = arrived(world, &dead, 1).await.remove(0);
+    world.engine().release(&dead, vec![letter.held()]).await.expect("released");
+    assert_eq!(redrive(world, &dead, Redrive { to: Some(full.clone()), ..Redrive::default() }).await, 1);
+    (dead, full, letter.leased.id)
+}
+
+async fn a_letter_that_the_home_of_its_address_refuses_is_sent_again_with_pauses(world: &World) {
+    let (dead, full, letter) = refused_on_its_way(world).await;
+    let engine = world.engine();
+    let waiting = tokio::spawn(async move { engine.wait(letter, Span::from_secs(3600)).await });
+    let before = world.engine().commit_stats().commits;
+    for _ in 0..1000 {
+        world.env.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    let commits = world.engine().commit_stats().commits - before;
+    assert!(commits <= 60, "{commits} commits in ten seconds");
+    assert_eq!(world.stats(&dead).await.moving, 1);
+    for _ in 0..200 {
+        world.env.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    let told = waiting.await.expect("the task ran").expect("told, and not held back for an hour");
+    assert_eq!(told.phase(), Phase::Cancelled);
+    let id = world.lease(&full, 1).await[0].leased.id;
+    world.engine().delete_items(&full, vec![id]).await.expect("judged");
+    while_time_passes(world, all_moved(world, &dead)).await;
+    let there = world.engine().item_at(&full, "desk").await.expect("it has its address again");
+    assert_eq!(world.engine().follow(letter).await.expect("followed"), there);
+}
+
+async fn of_several_letters_of_one_address_the_first_has_it_over_several_slices(world: &World) {
+    const ADDRESSES: usize = 150;
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let all = || (0..ADDRESSES).map(|number| at(&format!("desk {number}"))).collect();
+    for _ in 0..2 {
+        world.produce(&queue, all()).await;
+        fail_all(world, &queue).await;
+        all_moved(world, &queue).await;
+    }
+    let limited = Redrive { limit: Some(30), ..Redrive::default() };
+    let done = world.engine().redrive(&dead, limited).await.expect("redriven").value;
+    assert_eq!((done.moved, done.skipped), (30, 0));
+    all_moved(world, &dead).await;
+    let done = world.engine().redrive(&dead, Redrive::default()).await.expect("redriven").value;
+    assert_eq!((done.moved, done.skipped), (ADDRESSES as u64 - 30, ADDRESSES as u64));
+    all_moved(world, &dead).await;
+    let back = arrived(world, &queue, ADDRESSES).await;
+    assert!(back.iter().all(|item| item.leased.address.is_some()), "each has its address");
+}
+
+async fn a_letter_whose_address_is_taken_on_its_way_arrives_without_it(world: &World) {
+    let (dead, full, _) = refused_on_its_way(world).await;
+    let holder = world.produce(&full, vec![NewItem { kind: "kind-7".into(), ..at("desk") }]).await[0];
+    let id = world.lease(&full, 1).await[0].leased.id;
+    world.engine().delete_items(&full, vec![id]).await.expect("judged");
+    while_time_passes(world, all_moved(world, &dead)).await;
+    assert_eq!(world.engine().item_at(&full, "desk").await.expect("there"), holder);
+    let items = world.lease(&full, 1000).await;
+    let without = async |items: Vec<windlass_engine::Granted>| {
+        items.into_iter().find(|item| &*item.leased.kind == "one-too-many")
+    };
+    let mut found = without(items).await;
+    while found.is_none() {
+        found = without(world.lease(&full, 1000).await).await;
+    }
+    let leased = found.expect("it arrived").leased;
+    let origin = leased.origin.as_deref().expect("redriven");
+    assert_eq!((leased.address, origin.address.as_deref()), (None, Some("desk")));
 }
