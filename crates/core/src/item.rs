@@ -97,6 +97,8 @@ pub struct Outgoing {
     pub due_at: Option<Timestamp>,
     /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
     pub forgotten: bool,
+    /// It was deleted on its way. If it falls back (see [`crate::verbs::FallBack`]), nothing of it is kept.
+    pub deleted: bool,
     /// The address that the item is to have where it goes, if that is free when it arrives.
     pub address: Option<Arc<str>>,
     /// Unset until a partition of the target was chosen.

@@ -14,7 +14,8 @@ const OUT_PARTITION: u8 = 4;
 const OUT_NUMBER: u8 = 5;
 const OUT_DUE_AT: u8 = 6;
 const OUT_ADDRESS: u8 = 7;
-const OUT_KNOWN_MAX: u8 = OUT_ADDRESS;
+const OUT_DELETED: u8 = 8;
+const OUT_KNOWN_MAX: u8 = OUT_DELETED;
 
 pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
     let mut out = Vec::new();
@@ -31,6 +32,7 @@ pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
     if let Some(address) = &outgoing.address {
         put_bytes(&mut out, OUT_ADDRESS, address.as_bytes());
     }
+    put_unless_zero(&mut out, OUT_DELETED, outgoing.deleted.into());
     out.extend_from_slice(&outgoing.unknown);
     out
 }
@@ -42,6 +44,7 @@ pub(super) fn decode_outgoing(value: &[u8]) -> Result<Outgoing, DecodeError> {
         reason: reason_of(record.number_or_zero(OUT_REASON)?)?,
         due_at: record.number(OUT_DUE_AT)?.map(Timestamp),
         forgotten: record.flag(OUT_FORGOTTEN)?,
+        deleted: record.flag(OUT_DELETED)?,
         address: record.text(OUT_ADDRESS)?,
         assigned: match (record.number(OUT_PARTITION)?, record.number(OUT_NUMBER)?) {
             (Some(_), Some(number)) => Some(Assigned {

@@ -194,6 +194,7 @@ pub(super) fn outgoing(to: Arc<str>, reason: MoveReason) -> Outgoing {
         reason,
         due_at: None,
         forgotten: false,
+        deleted: false,
         address: None,
         assigned: None,
         unknown: Vec::new(),

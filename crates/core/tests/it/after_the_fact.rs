@@ -537,33 +537,3 @@ fn an_address_that_was_taken_before_the_item_arrives_is_told_by_its_origin() {
     assert_eq!((extras[0].address.as_deref(), extras[1].address.as_deref()), (Some("a"), None));
     assert_eq!(extras[1].origin.as_ref().unwrap().address.as_deref(), Some("a"));
 }
-
-#[test]
-fn what_waits_for_a_queue_that_does_not_exist_falls_back_beyond_its_bytes() {
-    let settings = Settings {
-        dead_queue: Some("dead".into()),
-        retention_max_bytes: 2500,
-        retain_payload: RetainPayload::None,
-        ..Settings::default()
-    };
-    let mut script = Script::with_settings(settings);
-    let body = Bytes::from(vec![b'x'; 1000]);
-    let numbers: Vec<ItemNumber> = (0..4)
-        .map(|_| {
-            let number = script.produce([NewItem { body: body.clone(), ..item("default") }])[0];
-            let held = script.lease_one();
-            fail(&mut script, held);
-            number
-        })
-        .collect();
-    assert!(script.partition.overflows("dead"));
-    script.pass(Span::from_secs(7));
-    let fall_back = || FallBack { queue: "dead".into(), limit: 100 };
-    assert_eq!(script.apply(fall_back()), Ok(2));
-    assert!(!script.partition.overflows("dead"));
-    assert_eq!(script.apply(fall_back()), Ok(0));
-    assert_eq!(script.partition.moving(), 2);
-    let first = outcome(&script, numbers[0]);
-    assert_eq!((first.payload_kept, first.finished_at), (true, script.now), "the oldest, as if it ended now");
-    assert!(script.apply(rerun(numbers[0])).is_ok());
-}

@@ -135,6 +135,7 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
         reason,
         due_at: template.due_at(now),
         forgotten: true,
+        deleted: false,
         address: None,
         assigned: None,
         unknown: Vec::new(),

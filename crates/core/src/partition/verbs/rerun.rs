@@ -143,6 +143,7 @@ impl Partition {
             reason: MoveReason::Rerun,
             due_at: rerun.delay.map(|delay| now + delay),
             forgotten: false,
+            deleted: false,
             address: item.extras.as_ref().and_then(|extras| extras.address.clone()),
             assigned: None,
             unknown: Vec::new(),

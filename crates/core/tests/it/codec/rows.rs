@@ -91,12 +91,13 @@ fn reason() -> impl Strategy<Value = MoveReason> {
 fn outgoing() -> impl Strategy<Value = Outgoing> {
     let assigned = prop::option::of(any::<(u32, u64)>());
     let due_at = prop::option::of(any::<u64>().prop_map(Timestamp));
-    (text(), reason(), any::<bool>(), assigned, due_at, prop::option::of(text()), unknown()).prop_map(
-        |(to, reason, forgotten, assigned, due_at, address, unknown)| Outgoing {
+    (text(), reason(), any::<[bool; 2]>(), assigned, due_at, prop::option::of(text()), unknown()).prop_map(
+        |(to, reason, [forgotten, deleted], assigned, due_at, address, unknown)| Outgoing {
             to,
             reason,
             due_at,
             forgotten,
+            deleted,
             address,
             assigned: assigned.map(|(partition, number)| Assigned {
                 partition: PartitionId(partition),
