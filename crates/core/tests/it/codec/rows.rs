@@ -273,7 +273,7 @@ fn group() -> impl Strategy<Value = Group> {
         (at(), at()).prop_map(|(cancelled_at, at)| GroupState::Aborted { cancelled_at, at }),
     ];
     let templates = (prop::option::of(template()), prop::option::of(template()));
-    let marks = (any::<[bool; 2]>(), prop::option::of(at()));
+    let marks = (any::<[bool; 3]>(), prop::option::of(at()));
     (0..=NUMBER_MAX, text(), at(), state, any::<[u64; 4]>(), templates, marks, unknown()).prop_map(
         |(number, name, created_at, state, ended, (end, abort), marks, unknown)| Group {
             number: GroupNumber(number),
@@ -287,6 +287,7 @@ fn group() -> impl Strategy<Value = Group> {
             started_at: marks.1,
             keeps_all: marks.0[1],
             unknown,
+            drops_payload: marks.0[2],
         },
     )
 }
@@ -496,6 +497,7 @@ pub(super) fn row() -> impl Strategy<Value = Row> {
                 suspended_before,
                 keeps_all: times.keys().step_by(2).copied().collect(),
                 times,
+                drops_payload: times.keys().step_by(3).copied().collect(),
                 unknown,
             })
         }),
