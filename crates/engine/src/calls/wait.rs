@@ -50,8 +50,12 @@ impl Engine {
         tokio::select! {
             biased;
             arrived = home.queue.arrival(&home.partition, id.number, MoveReason::Redrive) => {
-                let arrived = matches!(arrived, Ok(Came::To(_)));
-                let seen = if arrived { view::get(&home, &*self.store, id).await.ok() } else { None };
+                let changed = match arrived {
+                    // One that came nowhere fell back, or was deleted on its way.
+                    Ok(Came::To(_) | Came::Nowhere) => true,
+                    Ok(Came::UnderWay(_)) | Err(_) => false,
+                };
+                let seen = if changed { view::get(&home, &*self.store, id).await.ok() } else { None };
                 Ok(seen.unwrap_or(view))
             }
             () = self.host.sleep_until(deadline) => Ok(view),
