@@ -31,6 +31,9 @@ pub struct Group {
     /// Set by the cancel, if the queue keeps all that ends: the members that go with the group are kept, also those with
     /// nothing to show.
     pub keeps_all: bool,
+    /// Set by the cancel, if the queue keeps no payload of a cancelled item: none is kept of the members that go with the
+    /// group.
+    pub drops_payload: bool,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }

@@ -35,7 +35,7 @@ pub enum State {
         due_at: Timestamp,
     },
     Waiting {
-        /// For an item that fell due the time at which it was due.
+        /// For an item that fell due the time at which it was due, for one whose lease ran out the end of that.
         since: Timestamp,
     },
     Leased(Box<Lease>),
@@ -100,7 +100,7 @@ pub struct Outgoing {
     pub left_at: Option<Timestamp>,
     /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
     pub forgotten: bool,
-    /// Somebody deleted the item: unlike one that is only forgotten, it does not fall back.
+    /// The item was deleted on its way. If it falls back (see [`crate::verbs::FallBack`]), nothing of it is kept.
     pub deleted: bool,
     /// The address that the item is to have where it goes, if that is free when it arrives.
     pub address: Option<Arc<str>>,
@@ -220,6 +220,8 @@ pub struct Extras {
     pub attempt_bytes: u32,
     /// The worker's last word on a failed attempt, or the server's.
     pub error: Option<ItemError>,
+    /// The attempt that `error` was said of. 0: none.
+    pub error_attempt: u32,
     /// How many bytes of facts the store holds for it. 0: none.
     pub facts_bytes: u64,
     /// The number of the last event: they are numbered from 1, and it never falls.
@@ -257,6 +259,11 @@ impl From<Vec<u8>> for UnknownFields {
 }
 
 impl Extras {
+    /// What the worker of the attempt before that one said of it. Later attempts that ended without a word leave `error` as it is.
+    pub(crate) fn error_before(&self, attempt: u32) -> Option<ItemError> {
+        self.error.clone().filter(|_| self.error_attempt.checked_add(1) == Some(attempt))
+    }
+
     /// Whether the item is kept once it is final, also without a result.
     pub(crate) fn has_something_to_show(&self) -> bool {
         self.error.is_some() || self.address.is_some() || self.event_count > 0 || self.moved_to.is_some()

@@ -192,6 +192,8 @@ pub struct Cleared {
     pub times: BTreeMap<(Clearable, u32), Timestamp>,
     /// The eras of `times` that were cleared while the queue kept all that ended.
     pub keeps_all: BTreeSet<(Clearable, u32)>,
+    /// The eras of `times` that were cleared while the queue kept no payload of a cancelled item.
+    pub drops_payload: BTreeSet<(Clearable, u32)>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -474,7 +476,10 @@ impl Change {
                 let indexed = settings.indexed_headers.iter().map(|name| 2 * (name.len() + 8)).sum::<usize>();
                 8 * FIXED + indexed + settings.unknown.len()
             }
-            Self::Put(Row::Cleared(cleared)) => FIXED + 16 * (cleared.times.len() + cleared.keeps_all.len()),
+            Self::Put(Row::Cleared(cleared)) => {
+                let eras = cleared.times.len() + cleared.keeps_all.len() + cleared.drops_payload.len();
+                FIXED + 16 * eras
+            }
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 6 * FIXED + intake.unknown.len(),

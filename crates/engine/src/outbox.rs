@@ -289,7 +289,12 @@ impl Carrier {
             return Ok(Progress::None);
         }
         let fall_back = FallBack { queue: Arc::clone(queue), limit: self.batch_max() };
-        self.source.apply(fall_back).await.map(progress)
+        let progress = self.source.apply(fall_back).await.map(progress)?;
+        if progress == Progress::Some {
+            // Whoever waits for one of them to arrive is told that it does not.
+            self.source.has_carried();
+        }
+        Ok(progress)
     }
 
     /// Has the moves to a partition that is not of the target queue any more wait for another taker, without those that the

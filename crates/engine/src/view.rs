@@ -58,16 +58,25 @@ pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<It
 }
 
 /// The newest attempts of an item that did not complete, in the order in which they ended. Damaged ones are left out.
-pub(crate) async fn attempt_log(store: &dyn Store, view: &ItemView) -> Result<Vec<Attempt>, EngineError> {
+/// `to_log`: the last of them, if the item counts it and the store does not have it yet.
+pub(crate) async fn attempt_log(
+    store: &dyn Store,
+    view: &ItemView,
+    to_log: Option<Attempt>,
+) -> Result<Vec<Attempt>, EngineError> {
     let logged = view.item.extras.as_ref().map_or(0, |extras| extras.attempts_logged);
-    let wanted: Vec<_> = attempt::parts(logged).map(|part| (view.id.number, part)).collect();
+    let mut wanted: Vec<_> = attempt::parts(logged).map(|part| (view.id.number, part)).collect();
+    if to_log.is_some() {
+        // What stands in its place is the oldest, which goes.
+        wanted.pop();
+    }
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok(to_log.into_iter().collect());
     }
     let bodies = sound(store.read(view.id.partition, wanted).await);
     let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
     let attempts = bodies.into_iter().flatten().filter_map(|body| Attempt::decode(&body).ok());
-    let mut attempts: Vec<Attempt> = attempts.collect();
+    let mut attempts: Vec<Attempt> = attempts.chain(to_log).collect();
     // One that was logged since the item was looked at stands in the place of the oldest.
     attempts.sort_by_key(|attempt| attempt.ended_at);
     Ok(attempts)

@@ -22,7 +22,8 @@ const ABORT: u8 = 11;
 const DELETED: u8 = 12;
 const STARTED_AT: u8 = 13;
 const KEEPS_ALL: u8 = 14;
-const KNOWN_MAX: u8 = KEEPS_ALL;
+const DROPS_PAYLOAD: u8 = 15;
+const KNOWN_MAX: u8 = DROPS_PAYLOAD;
 
 pub(super) fn encode(group: &Group, out: &mut Vec<u8>) {
     let number = group.number.0;
@@ -44,6 +45,7 @@ pub(super) fn encode(group: &Group, out: &mut Vec<u8>) {
         put_near(out, STARTED_AT, at.0, number);
     }
     put_unless_zero(out, KEEPS_ALL, group.keeps_all.into());
+    put_unless_zero(out, DROPS_PAYLOAD, group.drops_payload.into());
     out.extend_from_slice(&group.unknown);
 }
 
@@ -83,6 +85,7 @@ pub(super) fn decode(number: GroupNumber, value: &[u8]) -> Result<Group, DecodeE
         deleted: record.flag(DELETED)?,
         started_at: record.near(STARTED_AT, number.0)?.map(Timestamp),
         keeps_all: record.flag(KEEPS_ALL)?,
+        drops_payload: record.flag(DROPS_PAYLOAD)?,
         unknown: record.unknown,
     })
 }

@@ -68,7 +68,8 @@ const CRON_RUN: u8 = 42;
 /// Only for a waiting item; unset: since it was made.
 const WAITING_SINCE: u8 = 43;
 const HEADER_HASHES: u8 = 44;
-const KNOWN_MAX: u8 = HEADER_HASHES;
+const ERROR_ATTEMPT: u8 = 45;
+const KNOWN_MAX: u8 = ERROR_ATTEMPT;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -149,6 +150,7 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     }
     put_unless_zero(out, ATTEMPTS_LOGGED, extras.attempts_logged.into());
     put_unless_zero(out, ATTEMPT_BYTES, extras.attempt_bytes.into());
+    put_unless_zero(out, ERROR_ATTEMPT, extras.error_attempt.into());
     if let Some(error) = &extras.error {
         put_bytes(out, ERROR_MESSAGE, error.message.as_bytes());
         if let Some(code) = &error.code {
@@ -253,6 +255,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         changed_at: record.near(CHANGED_AT, number)?.map(Timestamp),
         attempts_logged: record.small(ATTEMPTS_LOGGED)?,
         attempt_bytes: record.small(ATTEMPT_BYTES)?,
+        error_attempt: record.small(ERROR_ATTEMPT)?,
         error: decode_error(record)?,
         facts_bytes: record.number_or_zero(FACTS_BYTES)?,
         event_count: record.number_or_zero(EVENT_COUNT)?,

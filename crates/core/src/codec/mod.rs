@@ -158,6 +158,8 @@ const CLEARED_TIMES: u8 = 4;
 const SUSPENDED_BEFORE: u8 = 5;
 /// As `CLEARED_TIMES`, without the times.
 const CLEARED_KEEPS_ALL: u8 = 6;
+/// Likewise.
+const CLEARED_DROPS_PAYLOAD: u8 = 7;
 
 fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
@@ -170,18 +172,23 @@ fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     if !cleared.keeps_all.is_empty() {
         put_bytes(out, CLEARED_KEEPS_ALL, &encode_eras(&cleared.keeps_all));
     }
+    if !cleared.drops_payload.is_empty() {
+        put_bytes(out, CLEARED_DROPS_PAYLOAD, &encode_eras(&cleared.drops_payload));
+    }
     out.extend_from_slice(&cleared.unknown);
 }
 
 fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
-    let record = Record::read(value, CLEARED_KEEPS_ALL)?;
+    let record = Record::read(value, CLEARED_DROPS_PAYLOAD)?;
+    let eras = |field| decode_eras(field, record.bytes(field)?.unwrap_or_default());
     Ok(Cleared {
         waiting_before: record.small(WAITING_BEFORE)?,
         scheduled_before: record.small(SCHEDULED_BEFORE)?,
         leased_before: record.small(LEASED_BEFORE)?,
         suspended_before: record.small(SUSPENDED_BEFORE)?,
         times: decode_times(record.bytes(CLEARED_TIMES)?.unwrap_or_default())?,
-        keeps_all: decode_eras(record.bytes(CLEARED_KEEPS_ALL)?.unwrap_or_default())?,
+        keeps_all: eras(CLEARED_KEEPS_ALL)?,
+        drops_payload: eras(CLEARED_DROPS_PAYLOAD)?,
         unknown: record.unknown,
     })
 }
@@ -222,11 +229,11 @@ fn decode_times(bytes: &[u8]) -> Result<Times, DecodeError> {
     Ok(times)
 }
 
-fn decode_eras(bytes: &[u8]) -> Result<BTreeSet<(Clearable, u32)>, DecodeError> {
+fn decode_eras(field: u8, bytes: &[u8]) -> Result<BTreeSet<(Clearable, u32)>, DecodeError> {
     let mut input = Input { rest: bytes };
     let mut eras = BTreeSet::new();
     while !input.rest.is_empty() {
-        eras.insert(take_era(CLEARED_KEEPS_ALL, &mut input)?);
+        eras.insert(take_era(field, &mut input)?);
     }
     Ok(eras)
 }

@@ -287,8 +287,7 @@ impl FullCount {
             self.finals += 1;
             self.kept_bytes += outcome.kept_bytes;
         }
-        let extras = item.extras.as_ref().filter(|extras| extras.event_count > 0);
-        if let Some(extras) = extras.filter(|_| !item.state.is_forgotten()) {
+        if let Some(extras) = item.extras.as_ref().filter(|extras| extras.event_count > 0) {
             self.events.insert(item.number, (extras.event_count, extras.event_bytes));
         }
         let one = seen_as(&item.state, held);

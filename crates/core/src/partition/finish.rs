@@ -62,20 +62,28 @@ impl Partition {
 
     /// Whether an item that ends without a result is kept.
     pub(super) fn keeps(&self, last: &Entry) -> bool {
-        last.has_something_to_show()
-            || match self.settings.keep {
-                Keep::All => true,
-                Keep::Shown => false,
-            }
+        last.has_something_to_show() || self.keeps_all()
     }
 
-    fn retains_payload(&self, last: &Entry, end: End) -> bool {
-        let wanted = match (self.settings.retain_payload, end) {
+    /// Whether an item that ends now is kept also if it has nothing to show.
+    pub(super) fn keeps_all(&self) -> bool {
+        match self.settings.keep {
+            Keep::All => true,
+            Keep::Shown => false,
+        }
+    }
+
+    /// Whether the payload of an item that is cancelled now is kept.
+    pub(super) fn retains_cancelled(&self) -> bool {
+        self.retains(End::Cancelled)
+    }
+
+    fn retains(&self, end: End) -> bool {
+        match (self.settings.retain_payload, end) {
             (RetainPayload::All, _) => true,
             (RetainPayload::None, _) | (RetainPayload::Failed, End::Completed) => false,
             (RetainPayload::Failed, End::Failed | End::Expired | End::Cancelled) => true,
-        };
-        wanted && !last.payload_lost()
+        }
     }
 
     /// The state of an item that ends.
@@ -100,7 +108,7 @@ impl Partition {
         result: Option<&Bytes>,
     ) -> Outcome {
         let outcome = self.outcome_without_payload(now, number, last, end, result);
-        if self.retains_payload(last, end) { outcome.with_payload(last.payload_size) } else { outcome }
+        if self.retains(end) { outcome.with_payload_of(last) } else { outcome }
     }
 
     pub(super) fn outcome_without_payload(
@@ -125,6 +133,11 @@ impl Partition {
 }
 
 impl Outcome {
+    /// The payload is kept, unless it is lost.
+    pub(super) fn with_payload_of(self, last: &Entry) -> Self {
+        if last.payload_lost() { self } else { self.with_payload(last.payload_size) }
+    }
+
     pub(super) fn with_payload(self, size: PayloadSize) -> Self {
         Self { payload_kept: true, kept_bytes: self.kept_bytes + size.bytes(), ..self }
     }

@@ -95,12 +95,14 @@ impl Partition {
         let entry = self.items.get(&number).expect("items with a deadline are always in `items`");
         let State::Leased(lease) = &entry.state else { unreachable!("only leased items have a deadline") };
         let cancelled = self.cancel_requested(entry, lease);
+        let ended_at = self.ends_at(lease);
         out.totals.lease_expired += 1;
-        let mut attempt = Attempt::ending(entry.attempts, lease, now, AttemptEnd::Expired);
+        let mut attempt = Attempt::ending(entry.attempts, lease, ended_at, AttemptEnd::Expired);
         if cancelled {
             attempt.end = AttemptEnd::Cancelled;
         }
-        let mut next = entry.after_lease(now, lease, LeaseEnd::Expired, State::Waiting { since: now });
+        let waits = State::Waiting { since: ended_at };
+        let mut next = entry.after_lease(ended_at, lease, LeaseEnd::Expired, waits);
         self.log_attempt(number, &mut next, attempt, out);
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;

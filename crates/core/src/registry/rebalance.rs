@@ -62,8 +62,8 @@ impl Verb<Registry> for Retire {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
-        registry.retire(&self.queue, self.partition, out)
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
+        registry.retire(now, &self.queue, self.partition, out)
     }
 }
 
@@ -134,6 +134,7 @@ impl Registry {
     /// It stays for what it keeps.
     fn retire(
         &mut self,
+        now: Timestamp,
         name: &QueueName,
         partition: PartitionId,
         out: &mut Changes,
@@ -149,9 +150,8 @@ impl Registry {
             queue.stores.0.remove(index);
         }
         queue.retired.insert(partition, store);
-        // It takes nothing as before, and no key has another home.
-        self.record(Row::Queue(Box::new(queue.clone())), out);
-        Ok(queue)
+        // No key has another home, but the others may keep more: partitions take over only routes of another version.
+        self.reroute(now, queue, out)
     }
 
     fn forget_partition(

@@ -15,8 +15,9 @@ use windlass_core::row::{Change, Intake, Part};
 use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::{
-    Arrived, Arriving, ArrivingItem, Asked, Assign, Clear, CreateGroup, Delete, DeleteAny, Departing,
-    FallBack, Held, Move, Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere, Route, StartGroup, Take,
+    Arrived, Arriving, ArrivingItem, Asked, Assign, CancelGroup, Clear, Configure, CreateGroup, Delete,
+    DeleteAny, Departing, FallBack, Held, Move, Moved, NewItem, Redrive, RedriveTo, Rerun, RerunElsewhere,
+    Route, StartGroup, Take,
 };
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, open_group};
@@ -320,7 +321,7 @@ fn with_keep_all_what_was_cleared_is_kept_and_counted_before_and_after_the_sweep
     assert_eq!(script.partition.retained(), 3);
     let seen: Vec<Item> = numbers.iter().map(|number| script.get(*number)).collect();
     let shown = Settings { version: 9, keep: Keep::Shown, ..Settings::default() };
-    script.apply(windlass_core::verbs::Configure(shown)).unwrap();
+    script.apply(Configure(shown)).unwrap();
     assert_eq!(script.partition.retained(), 3, "they ended before that");
     script.sweep();
     assert_eq!(numbers.iter().map(|number| script.get(*number)).collect::<Vec<_>>(), seen);
@@ -336,11 +337,117 @@ fn with_keep_all_members_that_go_with_their_group_are_kept() {
     let group = CreateGroup { start: true, items: items(2), ..open_group("g") };
     let numbers: Vec<ItemNumber> =
         script.apply(group).unwrap().items.iter().map(|produced| produced.number).collect();
-    script.apply(windlass_core::verbs::CancelGroup("g".into())).unwrap();
+    script.apply(CancelGroup("g".into())).unwrap();
     assert_eq!(script.partition.retained(), 2);
     script.sweep();
     assert_eq!(script.partition.retained(), 2);
     assert_eq!(script.phase(numbers[1]), Some(Phase::Cancelled));
+}
+
+fn retain(script: &mut Script, version: u64, retain_payload: RetainPayload) {
+    let settings = Settings { version, retain_payload, keep: Keep::All, ..Settings::default() };
+    script.apply(Configure(settings)).unwrap();
+}
+
+#[test]
+fn the_payload_of_what_was_cleared_is_kept_as_the_queue_said_at_the_clear() {
+    for (then, now, kept) in
+        [(RetainPayload::None, RetainPayload::All, false), (RetainPayload::Failed, RetainPayload::None, true)]
+    {
+        let mut script = Script::new();
+        retain(&mut script, 1, then);
+        let cleared = script.produce_one();
+        script.clear(clear_all());
+        let group = CreateGroup { start: true, items: items(1), ..open_group("g") };
+        let member = script.apply(group).unwrap().items[0].number;
+        script.apply(CancelGroup("g".into())).unwrap();
+        retain(&mut script, 2, now);
+        for number in [cleared, member] {
+            assert_eq!(outcome(&script, number).payload_kept, kept, "{then:?}, then {now:?}");
+        }
+        script.sweep();
+        for number in [cleared, member] {
+            assert_eq!(outcome(&script, number).payload_kept, kept, "{then:?}, then {now:?}, swept");
+        }
+    }
+}
+
+#[test]
+fn a_clear_waits_for_members_that_went_with_their_group_by_another_rule() {
+    let mut script = Script::with_settings(Settings { keep: Keep::All, ..Settings::default() });
+    let group = CreateGroup { start: true, items: items(1), ..open_group("g") };
+    let member = script.apply(group).unwrap().items[0].number;
+    script.apply(CancelGroup("g".into())).unwrap();
+    let ordinary = script.produce_one();
+    script.apply(Configure(Settings { version: 2, ..Settings::default() })).unwrap();
+    let refused = script.apply(clear_all());
+    assert!(matches!(refused, Err(Refusal::TooMany { .. })), "{refused:?}");
+    script.sweep();
+    assert_eq!(script.apply(clear_all()), Ok(1));
+    script.sweep();
+    assert_eq!((script.phase(member), script.phase(ordinary)), (Some(Phase::Cancelled), None));
+}
+
+#[test]
+fn the_attempt_that_a_clear_ended_is_known_before_the_sweep_logs_it() {
+    let mut script = Script::with_settings(Settings { keep: Keep::All, ..Settings::default() });
+    let number = script.produce_one();
+    script.lease_one();
+    script.pass(Span::from_secs(3));
+    assert_eq!(script.partition.attempt_to_log(number), None);
+    script.clear(clear_all());
+    let to_log = script.partition.attempt_to_log(number).unwrap();
+    assert_eq!((to_log.end, to_log.ended_at), (AttemptEnd::Cancelled, script.now));
+    script.pass(Span::from_secs(3));
+    script.sweep();
+    assert_eq!(logged(&script), to_log);
+    assert_eq!(script.partition.attempt_to_log(number), None);
+}
+
+#[test]
+fn a_lease_carries_the_error_of_the_attempt_before_alone() {
+    let mut script = Script::with_settings(Settings { max_attempts: 0, ..Settings::default() });
+    let number = script.produce_one();
+    let leased_with = |script: &mut Script| {
+        let leased = script.lease(1).remove(0);
+        (leased.error.clone(), leased.held())
+    };
+    let told = || error("told");
+    let (none, held) = leased_with(&mut script);
+    script.retry(RetryItem { error: Some(told()), ..at_once(held) }).unwrap();
+    let (first, held) = leased_with(&mut script);
+    script.release(held).unwrap();
+    let (released, held) = leased_with(&mut script);
+    assert_eq!((none, first, released), (None, Some(told()), Some(told())));
+    script.revoke(held).unwrap();
+    let (revoked, held) = leased_with(&mut script);
+    script.release(held).unwrap();
+    let (after_that, _held) = leased_with(&mut script);
+    assert_eq!((revoked, after_that), (None, None), "a revoked attempt has no error");
+    script.pass(Span::from_secs(3600));
+    script.sweep();
+    let (expired, held) = leased_with(&mut script);
+    script.retry(RetryItem { error: Some(told()), ..at_once(held) }).unwrap();
+    let (again_told, held) = leased_with(&mut script);
+    script.retry(at_once(held)).unwrap();
+    let (unsaid, _held) = leased_with(&mut script);
+    assert_eq!((expired, again_told, unsaid), (None, Some(told()), None));
+    assert_eq!(
+        script.get(number).extras.unwrap().error,
+        Some(told()),
+        "the item tells the last word there was"
+    );
+}
+
+#[test]
+fn an_item_whose_lease_ran_out_waits_since_its_deadline() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let deadline = script.lease(1)[0].deadline;
+    script.pass(Span::from_secs(3600));
+    script.sweep();
+    assert_eq!(logged(&script).ended_at, deadline);
+    assert_eq!(script.get(number).changed_at(), deadline);
 }
 
 #[test]
@@ -587,36 +694,6 @@ fn an_address_that_was_taken_before_the_item_arrives_is_told_by_its_origin() {
     let extras: Vec<_> = arrived.items.values().map(|number| *script.get(*number).extras.unwrap()).collect();
     assert_eq!((extras[0].address.as_deref(), extras[1].address.as_deref()), (Some("a"), None));
     assert_eq!(extras[1].origin.as_ref().unwrap().address.as_deref(), Some("a"));
-}
-
-#[test]
-fn what_waits_for_a_queue_that_does_not_exist_falls_back_beyond_its_bytes() {
-    let settings = Settings {
-        dead_queue: Some("dead".into()),
-        retention_max_bytes: 2500,
-        retain_payload: RetainPayload::None,
-        ..Settings::default()
-    };
-    let mut script = Script::with_settings(settings);
-    let body = Bytes::from(vec![b'x'; 1000]);
-    let numbers: Vec<ItemNumber> = (0..4)
-        .map(|_| {
-            let number = script.produce([NewItem { body: body.clone(), ..item("default") }])[0];
-            let held = script.lease_one();
-            fail(&mut script, held);
-            number
-        })
-        .collect();
-    assert!(script.partition.overflows("dead"));
-    script.pass(Span::from_secs(7));
-    let fall_back = || FallBack { queue: "dead".into(), limit: 100 };
-    assert_eq!(script.apply(fall_back()), Ok(2));
-    assert!(!script.partition.overflows("dead"));
-    assert_eq!(script.apply(fall_back()), Ok(0));
-    assert_eq!(script.partition.moving(), 2);
-    let first = outcome(&script, numbers[0]);
-    assert_eq!((first.payload_kept, first.finished_at), (true, script.now), "the oldest, as if it ended now");
-    assert!(script.apply(rerun(numbers[0])).is_ok());
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod events;
 mod exists_ok;
 mod expiry;
 mod extend;
+mod fall_back;
 mod find;
 mod groups;
 mod headers;

@@ -59,10 +59,14 @@ fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
     assert_homes(&queue);
     assert_eq!(script.rebalance("q", 3), Err(Refusal::Draining));
 
-    for number in [4, 2, 5, 3] {
+    let mut version = queue.route_version;
+    for (number, shares) in [(4, 4), (2, 3), (5, 2), (3, 1)] {
         let id = PartitionId(number);
         let queue = script.apply(Retire { queue: queue_name("q"), partition: id }).unwrap();
         assert!(queue.retired.contains_key(&id) && !queue.partitions.contains(&id));
+        assert_eq!(queue.intake(PartitionId(1)).shares, shares);
+        assert!(queue.route_version > version, "else the others would go on with a smaller share");
+        version = queue.route_version;
         assert!(queue.intake(id).closed);
     }
     let grown = script.rebalance("q", 2).unwrap();

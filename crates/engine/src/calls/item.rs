@@ -61,7 +61,10 @@ impl Engine {
     /// The item with its attempt log.
     pub async fn get_with_attempts(&self, id: ItemId) -> Result<(ItemView, Vec<Attempt>), EngineError> {
         let view = self.get(id).await?;
-        let attempts = view::attempt_log(&*self.store, &view).await?;
+        let to_log = move |partition: &Partition, _| partition.attempt_to_log(id.number);
+        let is_final = view.item.state.phase().is_final();
+        let to_log = if is_final { self.home_of(id)?.partition.query(to_log).await? } else { None };
+        let attempts = view::attempt_log(&*self.store, &view, to_log).await?;
         Ok((view, attempts))
     }
 

@@ -56,11 +56,12 @@ impl Engine {
         let deadline = deadline.min(self.host.boot().saturating_add(hold_back));
         let is_redrive = |reason| reason == MoveReason::Redrive;
         let arrived = home.queue.arrival(&home.partition, id.number, is_redrive, deadline).await;
-        let seen = if matches!(arrived, Ok(Came::To(_))) {
-            view::get(&home, &*self.store, id).await
-        } else {
-            return Ok(view);
+        let changed = match arrived {
+            // One that came nowhere fell back, or was deleted on its way.
+            Ok(Came::To(_) | Came::Nowhere) => true,
+            Ok(Came::UnderWay(_)) | Err(_) => false,
         };
+        let seen = if changed { view::get(&home, &*self.store, id).await.ok() } else { None };
         Ok(seen.unwrap_or(view))
     }
 

@@ -1,6 +1,8 @@
 //! Bodies that a batch puts under another number as well. The core knows no bodies, and a store knows no copies: so they are
 //! read before the batch is committed.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use tracing::error;
 use windlass_core::id::{ItemNumber, PartitionId};
@@ -20,13 +22,17 @@ pub(super) async fn made(
     }
     let wanted = copies.iter().map(|copy| (copy.from, copy.part)).collect();
     let stored = sound(store.read(partition, wanted).await)?;
+    let (in_batch, mut copied) = (last_puts(&changes), Puts::new());
     let mut made: Vec<Change> = Vec::with_capacity(copies.len() + changes.len());
     for (copy, stored) in copies.iter().zip(stored) {
         let BodyCopy { from, to, part, .. } = *copy;
         // What is copied does not change any more: what the batch puts there is newer than what is stored.
-        let in_batch = last_put(&changes, from, part).or_else(|| last_put(&made, from, part));
-        match in_batch.or(stored) {
-            Some(body) => made.push(Change::PutBody { number: to, part, body }),
+        let newer = in_batch.get(&(from, part)).or_else(|| copied.get(&(from, part)));
+        match newer.cloned().or(stored) {
+            Some(body) => {
+                copied.insert((to, part), body.clone());
+                made.push(Change::PutBody { number: to, part, body });
+            }
             // The item is made all the same, and the lease that meets it fails it as damaged.
             None => error!(%partition, from = from.0, to = to.0, ?part, "a body to be copied is lost"),
         }
@@ -35,11 +41,15 @@ pub(super) async fn made(
     Ok(made)
 }
 
-fn last_put(changes: &[Change], from: ItemNumber, of: Part) -> Option<Bytes> {
-    changes.iter().rev().find_map(|change| match change {
-        Change::PutBody { number, part, body } if (*number, *part) == (from, of) => Some(body.clone()),
-        Change::PutBody { .. } | Change::RemoveBody { .. } | Change::Put(_) | Change::Remove(_) => None,
-    })
+/// The body that was put last under each number.
+type Puts = BTreeMap<(ItemNumber, Part), Bytes>;
+
+fn last_puts(changes: &[Change]) -> Puts {
+    let puts = changes.iter().filter_map(|change| match change {
+        Change::PutBody { number, part, body } => Some(((*number, *part), body.clone())),
+        Change::RemoveBody { .. } | Change::Put(_) | Change::Remove(_) => None,
+    });
+    puts.collect()
 }
 
 #[cfg(test)]

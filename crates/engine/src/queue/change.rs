@@ -124,7 +124,12 @@ impl QueueHandle {
             Action::Delete => {
                 let numbers =
                     |items: &[&FoundItem]| DeleteAny(items.iter().map(|found| found.item.number).collect());
-                each_partition(merge, numbers).await
+                let deleted = each_partition(merge, numbers).await;
+                // Whoever waits for one of them to arrive elsewhere is told that it does not.
+                if let Some(scan) = merge.scans.first() {
+                    scan.handle.has_carried();
+                }
+                deleted
             }
             Action::Cancel => cancel_all(merge).await,
             Action::Rerun => {

@@ -47,6 +47,8 @@ mod idempotency;
 #[cfg(test)]
 mod items_change;
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod lasting_limits;
 mod life;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::partition::index::counts::{
 };
 use crate::partition::index::era::Tally;
 use crate::partition::index::lanes::Standing;
-use crate::partition::index::standing::{goes_with_group, standings};
+use crate::partition::index::standing::{Gone, goes_with_group, standings};
 use crate::partition::index::traces::Trace;
 use crate::row::{Clearable, Cleared};
 use crate::time::Timestamp;
@@ -124,6 +124,12 @@ impl Slot {
     /// Whether the group was cancelled while its queue kept all that ended.
     pub(in crate::partition) fn keeps_all(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.keeps_all)
+    }
+
+    /// How the members went that nobody worked on, if the group was cancelled.
+    pub(in crate::partition) fn cancelled(&self) -> Option<Gone> {
+        let row = self.row.as_ref()?;
+        Some(Gone { at: row.state.cancelled_at()?, keeps_payload: !row.drops_payload })
     }
 
     /// The members that are kept if they go with their group, by state and era.

@@ -13,7 +13,6 @@ use crate::partition::verbs::route::Keys;
 use crate::partition::{Output, Partition};
 use crate::refusal::Refusal;
 use crate::row::{Change, Key, Part, Row};
-use crate::settings::Keep;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 use crate::verbs::{NewItem, Produced};
@@ -171,6 +170,7 @@ impl Partition {
             deleted: false,
             started_at: create.start.then_some(now),
             keeps_all: false,
+            drops_payload: false,
             unknown: Vec::new(),
         };
         self.record(Row::Group(Box::new(group)), out);
@@ -261,11 +261,12 @@ impl Partition {
                 let group = group.clone();
                 let before = self.groups.live(index).live();
                 self.tell_cancelled(now, index, out);
-                let keeps_all = match self.settings.keep {
-                    Keep::All => true,
-                    Keep::Shown => false,
+                let cancelled = Group {
+                    state: GroupState::Cancelled { at: now },
+                    keeps_all: self.keeps_all(),
+                    drops_payload: !self.retains_cancelled(),
+                    ..group
                 };
-                let cancelled = Group { state: GroupState::Cancelled { at: now }, keeps_all, ..group };
                 self.record(Row::Group(Box::new(cancelled)), out);
                 out.totals.cancelled += before - self.groups.live(index).live();
                 self.settle_if_due(now, index, out);

@@ -1,6 +1,6 @@
 //! Keys that are known here although their slots are at home elsewhere: addresses that items bear, names of groups, and calls
 //! that are remembered. A former home is asked about a slot for as long as it knows one. No slot gains a key while it is at
-//! home elsewhere, but for the calls of members that still join a group here.
+//! home elsewhere, but for the calls of members that still join a group here, and the addresses of final items that fall back.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use crate::mutant::{self, Mutant};
 use crate::partition::Partition;
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
-use crate::partition::index::lanes::{Index, Standing};
+use crate::partition::index::lanes::{Index, Lane, Standing};
 use crate::row::{Clearable, Cleared};
 use crate::time::Timestamp;
 
@@ -35,6 +35,14 @@ pub(in crate::partition) fn goes_with_group(which: Clearable) -> bool {
         Clearable::Waiting | Clearable::Scheduled | Clearable::Suspended => true,
         Clearable::Leased => false,
     }
+}
+
+/// How an item went that was taken away with many others.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::partition) struct Gone {
+    pub(in crate::partition) at: Timestamp,
+    /// Whether its payload is kept, if the item is.
+    pub(in crate::partition) keeps_payload: bool,
 }
 
 fn take_off<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
@@ -192,16 +200,33 @@ impl Partition {
         standing == Standing::Gone
     }
 
-    /// When an item that is gone went: what came first counts.
-    pub(in crate::partition) fn gone_at(&self, item: &Item, entry: &Entry) -> Timestamp {
+    /// How an item went that is gone: what came first counts.
+    pub(in crate::partition) fn gone(&self, item: &Item, entry: &Entry) -> Gone {
+        let cleared = self.cleared.cleared_at(item).map(|at| Gone {
+            at,
+            keeps_payload: Clearable::of(&item.state)
+                .is_some_and(|which| !self.cleared.drops_payload.contains(&(which, item.era))),
+        });
         let with_group = match &entry.state {
             State::Waiting { .. } | State::Scheduled { .. } | State::Suspended(_) => {
-                entry.group.and_then(|group| self.groups.slot(group).state()?.cancelled_at())
+                entry.group.and_then(|group| self.groups.slot(group).cancelled())
             }
             State::Leased(_) | State::Final(_) => None,
         };
-        let went = [self.cleared.cleared_at(item), with_group].into_iter().flatten().min();
-        went.unwrap_or(item.created_at)
+        let went = [cleared, with_group].into_iter().flatten().min_by_key(|gone| gone.at);
+        went.unwrap_or(Gone { at: item.created_at, keeps_payload: true })
+    }
+
+    /// Whether a member that went with its group, and that the sweep has not come by at yet, was to be kept by another rule
+    /// than the one that counts now. Costs as much as there are lanes of such members.
+    pub(in crate::partition) fn has_gone_by_another_rule(&self, keeps_all: bool) -> bool {
+        let differs = |lane: Lane| {
+            lane.group.is_some_and(|group| {
+                self.lanes.standing_of(group) == Standing::Gone
+                    && self.groups.slot(group).keeps_all() != keeps_all
+            })
+        };
+        [&self.lanes, &self.schedule, &self.suspended].into_iter().any(|index| index.gone().any(differs))
     }
 
     pub(in crate::partition) fn is_held(&self, entry: &Entry) -> bool {

@@ -10,10 +10,10 @@ use crate::partition::entry::Entry;
 use crate::partition::groups::end::count_end;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::index::counts::{decrement, increment};
+use crate::partition::index::standing::Gone;
 use crate::partition::verbs::suspend::drop_input;
 use crate::partition::{Output, Partition};
 use crate::row::{Change, Clearable, Part};
-use crate::time::Timestamp;
 
 /// Where a live item counts among those that may be taken away all at once.
 #[derive(Clone, Copy, Debug)]
@@ -91,10 +91,22 @@ impl Partition {
         Some(self.item(number, &left))
     }
 
+    /// The attempt that ended as an item was taken away, and that the sweep has still to log.
+    pub fn attempt_to_log(&self, number: ItemNumber) -> Option<Attempt> {
+        let entry = self.items.get(&number).filter(|entry| self.is_gone(entry) && self.keeps_gone(entry))?;
+        match &entry.state {
+            State::Leased(lease) => {
+                let at = self.gone(&self.item(number, entry), entry).at;
+                Some(Attempt::ending(entry.attempts, lease, at, AttemptEnd::Cancelled))
+            }
+            State::Scheduled { .. } | State::Waiting { .. } | State::Suspended(_) | State::Final(_) => None,
+        }
+    }
+
     /// An item that is gone, as it ended, and the attempt that ended with it.
     fn taken_away(&self, number: ItemNumber, entry: &Entry) -> (Entry, Option<Logged>) {
-        let at = self.gone_at(&self.item(number, entry), entry);
-        let (mut left, outcome, logged) = self.taken_away_at(at, number, entry);
+        let gone = self.gone(&self.item(number, entry), entry);
+        let (mut left, outcome, logged) = self.taken_away_by(gone, number, entry);
         left.state = State::Final(Box::new(outcome));
         left.era = 0;
         (left, logged)
@@ -102,9 +114,9 @@ impl Partition {
 
     /// An item that is taken away with many others, after its lease if it has one, with its outcome and the attempt that ends
     /// with it.
-    pub(in crate::partition) fn taken_away_at(
+    pub(in crate::partition) fn taken_away_by(
         &self,
-        at: Timestamp,
+        Gone { at, keeps_payload }: Gone,
         number: ItemNumber,
         entry: &Entry,
     ) -> (Entry, Outcome, Option<Logged>) {
@@ -120,7 +132,8 @@ impl Partition {
                 (entry.clone(), None)
             }
         };
-        let outcome = self.outcome(at, number, &left, End::Cancelled, None);
+        let outcome = self.outcome_without_payload(at, number, &left, End::Cancelled, None);
+        let outcome = if keeps_payload { outcome.with_payload_of(&left) } else { outcome };
         (left, outcome, logged)
     }
 

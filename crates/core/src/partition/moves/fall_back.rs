@@ -1,5 +1,5 @@
 //! Items on their way to a queue that does not exist. They may take as much as the queue keeps of final items; beyond that the
-//! oldest stay in their own queue as they ended.
+//! oldest stay in their own queue as they ended, also those that were forgotten since. Deleted ones are gone for good.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct FallBack {
     pub limit: usize,
 }
 
-/// Answered by the number of items that fell back.
+/// Answered by the number of items that fell back, or were deleted and are gone now.
 impl Verb for FallBack {
     type Reply = usize;
     const FOOTPRINT: Footprint = Footprint::Frees;

@@ -307,29 +307,39 @@ impl Partition {
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
     }
 
-    /// Deletes a final item; if it has not arrived yet where it goes, all but that.
-    pub(in crate::partition) fn delete_final(&mut self, number: ItemNumber, out: &mut Output) {
-        self.forget_final(number, true, out);
-    }
-
-    /// Forgets a final item whose time is over; if it has not arrived yet where it goes, all but that.
+    /// Forgets a final item whose time is over; if it has not arrived yet where it goes, all but that. It is seen again if it
+    /// falls back.
     pub(in crate::partition) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
-        self.forget_final(number, false, out);
+        self.forget_but_its_move(number, false, out);
     }
 
-    fn forget_final(&mut self, number: ItemNumber, deleted: bool, out: &mut Output) {
+    /// The same for an item that is deleted: nothing of it is ever seen again here.
+    pub(in crate::partition) fn forget_deleted(&mut self, number: ItemNumber, out: &mut Output) {
+        self.forget_but_its_move(number, true, out);
+    }
+
+    fn forget_but_its_move(&mut self, number: ItemNumber, deleted: bool, out: &mut Output) {
         let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
-        if moving {
-            if self.events.has_any(number) {
-                self.erase_events(number, None, out);
-            }
-            self.update_move(number, out, |outgoing| {
-                outgoing.forgotten = true;
-                outgoing.deleted = deleted;
-            });
-        } else {
+        if !moving {
             self.erase(number, out);
+            return;
         }
+        let overhead = self.events.overhead(number);
+        let (entry, outcome, outgoing) = self.leaving(number);
+        let outgoing = Outgoing { forgotten: true, deleted, ..outgoing.clone() };
+        let mut outcome = Outcome { outgoing: Some(Box::new(outgoing)), ..outcome.clone() };
+        let mut next = entry.clone();
+        if let Some(extras) = &mut next.extras {
+            // Its events go now. Should it fall back, it is an item that never had any.
+            outcome.kept_bytes -= extras.event_bytes + overhead;
+            (extras.event_count, extras.event_bytes) = (0, 0);
+        }
+        next.drop_empty_extras();
+        next.state = State::Final(Box::new(outcome));
+        if self.events.has_any(number) {
+            self.erase_events(number, None, out);
+        }
+        self.write(number, next, out);
     }
 
     fn update_move(&mut self, number: ItemNumber, out: &mut Output, update: impl FnOnce(&mut Outgoing)) {

@@ -8,6 +8,7 @@ use crate::item::{Item, Outcome, State};
 use crate::news::{Ended, News};
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
+use crate::partition::index::standing::Gone;
 use crate::partition::{Output, Partition};
 use crate::row::Clearable;
 use crate::time::Timestamp;
@@ -75,11 +76,12 @@ impl Partition {
 
     /// Costs as much as there is that somebody waits for.
     fn tell_taken_away(&mut self, now: Timestamp, goes: impl Fn(&Entry) -> bool, out: &mut Output) {
+        let gone = Gone { at: now, keeps_payload: self.retains_cancelled() };
         let watched: Vec<ItemNumber> = self.watched.union(&self.followed).copied().collect();
         for number in watched {
             let entry = self.visible(number).expect("what is watched lives");
             if goes(entry) {
-                let (last, outcome, _) = self.taken_away_at(now, number, entry);
+                let (last, outcome, _) = self.taken_away_by(gone, number, entry);
                 self.tell_end(number, &last, outcome, None, out);
             }
         }

@@ -4,7 +4,6 @@ use crate::footprint::Footprint;
 use crate::partition::{Output, Partition};
 use crate::refusal::{Limit, Refusal};
 use crate::row::{Clearable, Row};
-use crate::settings::Keep;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -36,10 +35,12 @@ impl Partition {
         let mut cleared = self.cleared.clone();
         cleared.keeps_all.retain(|of| self.in_era(*of) > 0);
         cleared.times.retain(|of, _| self.traces.contains_key(of) || cleared.keeps_all.contains(of));
-        let keeps_all = match self.settings.keep {
-            Keep::All => true,
-            Keep::Shown => false,
-        };
+        cleared.drops_payload.retain(|of| cleared.times.contains_key(of));
+        let keeps_all = self.keeps_all();
+        // An era says of all its items at once whether they are kept, also of those that went before.
+        if self.has_gone_by_another_rule(keeps_all) {
+            return Err(TOO_FAST);
+        }
         let mut count = 0;
         for (chosen, items, which) in [
             // Those included that wait for the start of their group.
@@ -56,6 +57,9 @@ impl Partition {
                 }
                 if keeps_all || self.traces.contains_key(&(which, era)) {
                     cleared.times.insert((which, era), now);
+                    if !self.retains_cancelled() {
+                        cleared.drops_payload.insert((which, era));
+                    }
                 }
                 count += items;
             }

@@ -27,8 +27,11 @@ impl Verb for Configure {
 impl Partition {
     fn configure(&mut self, settings: Settings, out: &mut Output) {
         if settings.version != self.settings.version {
-            // What could not go to the dead queue there was may go to the one there is now.
-            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.has_outgoing();
+            // What could not go to the dead queue there was may go to the one there is now, and what waits for a queue that
+            // does not exist may be more than may wait for it now.
+            let concerns_moves = settings.dead_queue != self.settings.dead_queue
+                || settings.retention_max_bytes != self.settings.retention_max_bytes;
+            out.outgoing |= concerns_moves && self.has_outgoing();
             let indexed_since = self.indexed_since(&settings);
             self.record(Row::Settings(Settings { indexed_since, ..settings }), out);
         }

@@ -56,7 +56,7 @@ impl Partition {
         match self.delete_one(now, number, out) {
             Err(Refusal::Ended) => {
                 self.write_down_gone(number, out);
-                self.delete_final(number, out);
+                self.forget_deleted(number, out);
                 Ok(())
             }
             done => done,

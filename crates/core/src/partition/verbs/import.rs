@@ -123,6 +123,7 @@ impl Partition {
             address: item.address,
             origin: item.origin,
             cron: item.cron,
+            error_attempt: if item.error.is_some() { item.attempts } else { 0 },
             error: item.error,
             ..Extras::default()
         };

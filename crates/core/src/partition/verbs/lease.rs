@@ -68,7 +68,7 @@ pub struct Leased {
     pub origin: Option<Box<Origin>>,
     /// The cron that made the item.
     pub cron: Option<Box<CronRun>>,
-    /// Of the attempt before.
+    /// Of the attempt before, if its worker reported one.
     pub error: Option<ItemError>,
     /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
@@ -178,7 +178,7 @@ impl Partition {
             address: next.address().cloned(),
             origin: extras.and_then(|extras| extras.origin.clone()),
             cron: extras.and_then(|extras| extras.cron.clone()),
-            error: extras.and_then(|extras| extras.error.clone()),
+            error: extras.and_then(|extras| extras.error_before(next.attempts)),
             group: next.group.and_then(|group| self.group_name(group)),
             has_input: extras.is_some_and(|extras| extras.has_input),
             event_count: next.event_count(),

@@ -91,7 +91,9 @@ impl Partition {
         attempt.error = retry.error.clone();
         let mut next = entry.after_lease(now, lease, LeaseEnd::Retried, State::Waiting { since: now });
         if retry.error.is_some() {
-            next.extras.get_or_insert_default().error = retry.error;
+            let attempt = next.attempts;
+            let extras = next.extras.get_or_insert_default();
+            (extras.error, extras.error_attempt) = (retry.error, attempt);
         }
         let death = self.death_after_retry(now, &next, retry.dead);
         attempt.end = match death {

@@ -159,7 +159,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     });
     let changed_at = any::<u64>().prop_map(Timestamp);
     let after = (prop::option::of(last_lease), prop::option::of(moved_to), prop::option::of(changed_at));
-    let after = (after, any::<[u32; 2]>());
+    let after = (after, any::<[u32; 3]>());
     let run =
         (text(), any::<u64>()).prop_map(|(name, at)| Box::new(CronRun { name, scheduled_at: Timestamp(at) }));
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(run));
@@ -180,7 +180,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
             events,
             unknown,
         )| {
-            let ((last_lease, moved_to, changed_at), [attempts_logged, attempt_bytes]) = after;
+            let ((last_lease, moved_to, changed_at), [attempts_logged, attempt_bytes, error_attempt]) = after;
             let (event_count, event_bytes, has_input, payload_lost) = events;
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
             let extras = Extras {
@@ -194,6 +194,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 changed_at,
                 attempts_logged,
                 attempt_bytes,
+                error_attempt,
                 error,
                 facts_bytes,
                 event_count,
@@ -276,7 +277,7 @@ fn group() -> impl Strategy<Value = Group> {
         (at(), at()).prop_map(|(cancelled_at, at)| GroupState::Aborted { cancelled_at, at }),
     ];
     let templates = (prop::option::of(template()), prop::option::of(template()));
-    let marks = (any::<[bool; 2]>(), prop::option::of(at()));
+    let marks = (any::<[bool; 3]>(), prop::option::of(at()));
     (0..=NUMBER_MAX, text(), at(), state, any::<[u64; 4]>(), templates, marks, unknown()).prop_map(
         |(number, name, created_at, state, ended, (end, abort), marks, unknown)| Group {
             number: GroupNumber(number),
@@ -289,6 +290,7 @@ fn group() -> impl Strategy<Value = Group> {
             deleted: marks.0[0],
             started_at: marks.1,
             keeps_all: marks.0[1],
+            drops_payload: marks.0[2],
             unknown,
         },
     )
@@ -498,6 +500,7 @@ pub(super) fn row() -> impl Strategy<Value = Row> {
                 leased_before,
                 suspended_before,
                 keeps_all: times.keys().step_by(2).copied().collect(),
+                drops_payload: times.keys().step_by(3).copied().collect(),
                 times,
                 unknown,
             })

@@ -148,7 +148,16 @@ impl History {
         for (number, item) in before {
             let Some(end) = ended_at(item) else { continue };
             match after.get(number) {
-                Some(later) => assert_eq!(arrived(later), arrived(item)),
+                Some(later) => {
+                    let mut later = arrived(later);
+                    if let (State::Final(outcome), true) =
+                        (&mut later.state, self.fell_back.0.contains(number))
+                    {
+                        assert_eq!(outcome.finished_at, self.now);
+                        outcome.finished_at = end;
+                    }
+                    assert_eq!(later, arrived(item));
+                }
                 None if self.deleted.contains(number) => {}
                 None => assert!(kept.iter().all(|kept| end <= *kept), "{number:?} went before its time"),
             }
@@ -162,6 +171,9 @@ impl History {
                 seen.is_none_or(|item| item.state.phase().is_final()),
                 "{number:?} lives on after its end"
             );
+        }
+        for number in &self.deleted {
+            assert_eq!(self.partition.get(*number), None, "{number:?} was deleted");
         }
     }
 }

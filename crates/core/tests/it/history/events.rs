@@ -43,6 +43,11 @@ impl Streams {
         self.answered.contains(&number)
     }
 
+    /// The events of an item that was forgotten went, and it does not count them any more if it is seen again.
+    pub(super) fn forget(&mut self, number: ItemNumber) {
+        self.emitted.remove(&number);
+    }
+
     fn count(&self, number: ItemNumber) -> u64 {
         self.emitted.get(&number).into_iter().flatten().map(|batch| batch.len() as u64).sum()
     }

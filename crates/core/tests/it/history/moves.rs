@@ -7,11 +7,12 @@ use crate::script::arrived;
 use bytes::Bytes;
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::item::{Item, MoveNumber, MoveReason, Origin, Phase};
+use windlass_core::item::{Item, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::Target;
 use windlass_core::refusal::Refusal;
+use windlass_core::row::Row;
 use windlass_core::time::Timestamp;
-use windlass_core::verbs::{Arriving, ArrivingItem, Assign, Move, Moved, Redrive, RedriveTo, Take};
+use windlass_core::verbs::{Arriving, ArrivingItem, Assign, FallBack, Move, Moved, Redrive, RedriveTo, Take};
 
 use super::{History, kind_name};
 
@@ -70,6 +71,39 @@ impl History {
         let moved = Moved { partition: taker, arrived: arrived(departures[last].number) };
         assert_eq!(self.apply(moved), Ok(last + 1));
         assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
+    }
+
+    /// The oldest of what is on its way ends here after all, for as long as there is too much of it.
+    pub(super) fn fall_back(&mut self, limit: usize) {
+        for queue in ["dead", "elsewhere"] {
+            let (before, overflowed) = (self.leaving(), self.partition.overflows(queue));
+            let forgotten = before.iter().filter(|number| self.partition.get(**number).is_none());
+            let forgotten: Vec<_> = forgotten.copied().collect();
+            forgotten.into_iter().for_each(|number| self.streams.forget(number));
+            let count = self.apply(FallBack { queue: queue.into(), limit }).expect("it is never refused");
+            assert!(count <= limit && (overflowed || count == 0));
+            let after = self.leaving();
+            let stayed: Vec<_> = before.difference(&after).copied().collect();
+            assert_eq!((stayed.len(), before.len() - after.len()), (count, count));
+            for number in &stayed {
+                let Some(item) = self.partition.get(*number) else {
+                    assert!(self.deleted.contains(number), "{number:?} is gone");
+                    continue;
+                };
+                let State::Final(outcome) = item.state else { panic!("{number:?} lives again") };
+                assert_eq!((outcome.finished_at, outcome.payload_kept), (self.now, true));
+            }
+            self.fell_back.1 += count as u64;
+            self.fell_back.0.extend(stayed);
+        }
+    }
+
+    fn leaving(&self) -> BTreeSet<ItemNumber> {
+        let leaving = |row| match row {
+            Row::Item(item) => item.state.outgoing().is_some().then_some(item.number),
+            _ => None,
+        };
+        self.partition.rows().filter_map(leaving).collect()
     }
 
     pub(super) fn take(&mut self, new: usize, old: usize) {

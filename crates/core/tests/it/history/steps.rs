@@ -38,6 +38,8 @@ pub(crate) enum Step {
     Assign(usize),
     /// What was assigned so far has arrived, all but so many of it.
     Arrive(usize),
+    /// So many of what is on its way stay, if more is than may.
+    FallBack(usize),
     /// So many arrive here, and so many of them for the second time.
     Take(usize, usize),
     /// Which group, what is made at its end, its first members, whether it is started.
@@ -171,6 +173,7 @@ fn plain_step() -> impl Strategy<Value = Step> {
         1 => (0..4usize).prop_map(Step::Redrive),
         1 => (1..6usize).prop_map(Step::Assign),
         1 => (0..3usize).prop_map(Step::Arrive),
+        1 => (1..4usize).prop_map(Step::FallBack),
         1 => (1..4usize, 0..3usize).prop_map(|(new, old)| Step::Take(new, old)),
     ]
 }

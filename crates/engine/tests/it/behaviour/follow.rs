@@ -6,21 +6,26 @@ use bytes::Bytes;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::partition::Find;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::settings::Settings;
+use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_core::verbs::{NewItem, RetryItem, UpdateItem};
+use windlass_core::verbs::{NewItem, RetryItem, UpdateItem, UpdateQueue};
+use windlass_engine::env::Env;
 use windlass_engine::{Action, EndReason, Frame, ItemView, Redrive, Rewrite, Subscription};
 
 use super::afterwards::{failed, rerun};
-use super::dead_queues::{all_moved, arrived, to_dead};
-use super::find::search;
+use super::dead_queues::{all_moved, arrived, fill_with_kinds, to_dead, while_time_passes};
+use super::find::{in_phases, search};
+use super::find_change::oldest;
 use super::streams::said;
-use super::{retry_item, waiting_for, waiting_for_latest};
+use super::{WaitTask, is_refused, retry_item, until, waiting_for, waiting_for_latest};
 use crate::world::{World, completion_with, item};
 
 on_every_store!(
     a_wait_for_a_redriven_letter_is_told_where_it_went,
+    a_wait_for_a_redriven_letter_is_told_that_it_fell_back,
+    a_wait_for_a_redriven_letter_is_told_that_it_was_deleted,
     a_wait_for_the_latest_goes_on_with_what_a_letter_became,
     a_wait_for_the_latest_of_a_failed_item_is_told_its_failure,
     a_final_letter_leads_back_to_the_item_that_died,
@@ -63,6 +68,47 @@ async fn a_wait_for_a_redriven_letter_is_told_where_it_went(world: &World) {
     let told = waiting.await.expect("the task ran").expect("told");
     let back = arrived(world, &queue, 1).await.remove(0);
     assert_eq!((told.phase(), moved_to(&told)), (Phase::Cancelled, Some(back.leased.id)));
+}
+
+/// A redriven letter that its target refuses, somebody who waits for it, and both queues.
+async fn under_way(world: &World) -> (QueueName, QueueName, ItemId, WaitTask) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let target = world.queue("target", 1, Settings::default()).await;
+    fill_with_kinds(world, &target).await;
+    world.produce(&queue, vec![NewItem { kind: "odd".into(), ..item("work") }]).await;
+    let leased = world.lease(&queue, 1).await;
+    let retry = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    world.engine().retry(&queue, vec![retry]).await.expect("judged");
+    all_moved(world, &queue).await;
+    let letter = moved_to(&world.engine().get(leased[0].leased.id).await.expect("shown")).expect("it died");
+    let waiting = waiting_for(&world.engine(), letter).await;
+    let redrive = Redrive { to: Some(target.clone()), ..Redrive::default() };
+    assert_eq!(world.engine().redrive(&dead, redrive).await.expect("redriven").value.moved, 1);
+    (dead, target, letter, waiting)
+}
+
+async fn a_wait_for_a_redriven_letter_is_told_that_it_fell_back(world: &World) {
+    let (dead, target, _, waiting) = under_way(world).await;
+    let before = world.env.wall();
+    world.engine().delete_queue(&target, true).await.expect("deleted");
+    let less = SettingsChange { retention_max_bytes: Some(1), ..SettingsChange::default() };
+    world.engine().update_queue(UpdateQueue::new(dead.clone(), less)).await.expect("updated");
+    let told = while_time_passes(world, waiting).await.expect("the task ran").expect("told");
+    assert_eq!((told.phase(), moved_to(&told)), (Phase::Cancelled, None));
+    assert_eq!(world.stats(&dead).await.moving, 0);
+    assert!(world.env.wall() < before + Span::from_secs(60), "long before the wait ends by itself");
+}
+
+async fn a_wait_for_a_redriven_letter_is_told_that_it_was_deleted(world: &World) {
+    let (dead, _, letter, waiting) = under_way(world).await;
+    let all = oldest(in_phases([Phase::Cancelled]), 10);
+    let page = world.engine().change_items(&dead, &all, None, Action::Delete, false).await.expect("changed");
+    assert_eq!(page.results.len(), 1);
+    until(async || waiting.is_finished()).await;
+    let told = waiting.await.expect("the task ran").expect("told");
+    assert_eq!((told.phase(), moved_to(&told)), (Phase::Cancelled, None));
+    assert!(is_refused(&world.engine().get(letter).await, &Refusal::NotFound));
 }
 
 async fn a_wait_for_the_latest_goes_on_with_what_a_letter_became(world: &World) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use windlass_core::attempt::AttemptEnd;
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemId;
 use windlass_core::item::{ItemError, Phase};
@@ -11,11 +12,15 @@ use windlass_core::row::QueueName;
 use windlass_core::settings::{Keep, RetainPayload, Settings, SettingsChange};
 use windlass_core::verbs::{Clear, CreateGroup, NewItem, RetryItem, UpdateQueue};
 use windlass_engine::env::Env;
+use windlass_engine::{Action, Redrive};
 
-use super::afterwards::{failed, payload, rerun, shown};
-use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
+use super::afterwards::{failed, moved_to, payload, rerun, shown};
+use super::dead_queues::{all_moved, arrived, fail_all, fill_with_kinds, to_dead, while_time_passes};
 use super::expiry::lives;
+use super::find::in_phases;
+use super::find_change::oldest;
 use super::groups::group;
+use super::streams::emit;
 use super::{is_refused, retry_item, until};
 use crate::world::{World, completion_with, item, items};
 
@@ -27,6 +32,12 @@ on_every_store!(
     payloads_results_errors_and_events_take_room,
     each_partition_has_its_share_and_at_least_one,
     what_waits_too_long_for_a_queue_that_is_not_there_falls_back,
+    what_was_deleted_on_its_way_does_not_fall_back,
+    an_item_falls_back_with_its_events,
+    a_full_queue_is_no_reason_to_fall_back,
+    an_attempt_log_is_by_itself_nothing_to_show,
+    the_attempt_that_a_clear_ended_is_told_at_once,
+    a_moved_item_is_not_rerun_and_tells_where_it_went,
 );
 
 async fn change(world: &World, queue: &QueueName, change: SettingsChange) {
@@ -248,4 +259,97 @@ async fn what_waits_too_long_for_a_queue_that_is_not_there_falls_back(world: &Wo
     assert_eq!(from, ids[3..].iter().chain(&more).copied().collect::<Vec<_>>());
     assert_eq!((world.live(&dead).await, world.live(&queue).await), (8, 1));
     assert_eq!(shown(world, anew).await.phase(), Phase::Waiting);
+}
+
+/// A queue of whose dead only so many bytes may wait for a queue that is not there.
+async fn with_room(world: &World, retention_max_bytes: u64) -> QueueName {
+    world.queue("q", 1, Settings { retention_max_bytes, ..to_dead() }).await
+}
+
+async fn what_was_deleted_on_its_way_does_not_fall_back(world: &World) {
+    let queue = with_room(world, 1000).await;
+    let id = failed(world, &queue, item(&"x".repeat(500))).await;
+    let all = oldest(in_phases([Phase::Failed]), 10);
+    world.engine().change_items(&queue, &all, None, Action::Delete, false).await.expect("changed");
+    assert_eq!(world.stats(&queue).await.moving, 1);
+    let later = failed(world, &queue, item(&"y".repeat(500))).await;
+    until(async || world.stats(&queue).await.moving == 1).await;
+    world.restart().await;
+    assert!(!is_kept(world, id).await);
+    assert!(shown(world, later).await.item.state.outgoing().is_some(), "there is room for it now");
+}
+
+async fn an_item_falls_back_with_its_events(world: &World) {
+    let queue = with_room(world, 2000).await;
+    let id = world.produce(&queue, items(1)).await[0];
+    let leased = world.lease(&queue, 1).await.remove(0);
+    emit(&world.engine(), leased.held(), &[&"1".repeat(200), &"2".repeat(200)]).await;
+    let dead = RetryItem { dead: true, ..retry_item(&leased) };
+    world.engine().retry(&queue, vec![dead]).await.expect("judged");
+    assert_eq!(world.stats(&queue).await.moving, 1);
+    let later = failed(world, &queue, item(&"x".repeat(1600))).await;
+    until(async || shown(world, id).await.item.state.outgoing().is_none()).await;
+    for _ in ["before", "after a restart"] {
+        assert_eq!(shown(world, id).await.item.extras.map(|extras| extras.event_count), Some(2));
+        assert!(shown(world, later).await.item.state.outgoing().is_some(), "there is room for it");
+        world.restart().await;
+    }
+}
+
+async fn a_full_queue_is_no_reason_to_fall_back(world: &World) {
+    let queue = world.queue("q", 1, Settings { retention_max_bytes: 1, ..to_dead() }).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    fill_with_kinds(world, &dead).await;
+    let odd = NewItem { kind: "odd".into(), ..item("refused") };
+    failed(world, &queue, odd).await;
+    let passes = async {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(world, passes).await;
+    assert_eq!((world.stats(&queue).await.moving, world.stats(&queue).await.retained), (1, 0));
+}
+
+async fn an_attempt_log_is_by_itself_nothing_to_show(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let id = world.produce(&queue, items(1)).await[0];
+    let leased = world.lease(&queue, 1).await;
+    world.engine().revoke(&queue, vec![leased[0].held()]).await.expect("judged");
+    assert_eq!(world.engine().get_with_attempts(id).await.expect("shown").1.len(), 1);
+    let leased = world.lease(&queue, 1).await;
+    world.complete(&queue, &leased[0]).await;
+    assert!(!is_kept(world, id).await);
+}
+
+async fn the_attempt_that_a_clear_ended_is_told_at_once(world: &World) {
+    let queue = world.queue("q", 1, Settings { keep: Keep::All, ..Settings::default() }).await;
+    let id = world.produce(&queue, items(1)).await[0];
+    world.lease(&queue, 1).await;
+    let leased_ones = Clear { waiting: false, leased: true, ..waiting_ones() };
+    world.engine().clear(&queue, leased_ones).await.expect("cleared");
+    let cleared_at = world.env.wall();
+    for time in ["at once", "after a restart"] {
+        let (view, log) = world.engine().get_with_attempts(id).await.expect("shown");
+        assert_eq!((view.phase(), log.len()), (Phase::Cancelled, 1), "{time}");
+        assert_eq!((log[0].end, log[0].ended_at), (AttemptEnd::Cancelled, cleared_at), "{time}");
+        world.restart().await;
+    }
+}
+
+async fn a_moved_item_is_not_rerun_and_tells_where_it_went(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let id = failed(world, &queue, item("moves")).await;
+    all_moved(world, &queue).await;
+    let letter = moved_to(&shown(world, id).await).expect("it died");
+    world.engine().redrive(&dead, Redrive::default()).await.expect("redriven");
+    let back = arrived(world, &queue, 1).await.remove(0).leased.id;
+    all_moved(world, &dead).await;
+    for _ in ["before", "after a restart"] {
+        for (moved, there) in [(id, letter), (letter, back)] {
+            assert!(is_refused(&rerun(world, moved).await, &Refusal::MovedOn { id: there }));
+        }
+        world.restart().await;
+    }
 }
