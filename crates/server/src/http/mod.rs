@@ -21,6 +21,7 @@ mod info;
 mod item;
 mod items;
 mod items_change;
+mod json;
 mod metrics_page;
 mod missing;
 mod next;
