@@ -68,6 +68,10 @@ fn ended(out: Output, ended: Result<Exit, Failure>) -> ExitCode {
 }
 
 fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
+    // The server chooses its threads itself.
+    if let Command::Serve(serve) = cli.command {
+        return Ok(serve.run(out));
+    }
     let runtime = Runtime::new().map_err(|error| Failure::local(format!("cannot start threads: {error}")))?;
     let ended = runtime.block_on(dispatch(cli, out));
     // A thread that still reads stdin may never end, and nobody needs it any more.
@@ -78,7 +82,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
 async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
     let remote = || Remote::new(&cli.global);
     match cli.command {
-        Command::Serve(serve) => Ok(serve.run(out).await),
+        Command::Serve(_) => unreachable!("a server runs on threads of its own"),
         Command::Queue(queue) => queue.run(&remote()?, out).await,
         Command::Produce(produce) => produce.run(&remote()?, out).await,
         Command::Lease(lease) => lease.run(&remote()?, out).await,

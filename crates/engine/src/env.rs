@@ -4,6 +4,7 @@
 
 mod blocking;
 mod deadlines;
+pub mod runtime;
 
 use std::fmt;
 use std::future::Future;
@@ -18,9 +19,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_core::time::Timestamp;
 
-pub use self::blocking::Blocked;
-use self::blocking::Blocking;
 pub use self::deadlines::{Deadlines, Until};
+pub use self::runtime::MayBlock;
+use self::runtime::Threads;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -43,9 +44,8 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Runs a future that may block (disk I/O) on a thread of its own.
     fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>);
 
-    /// Whether the thread of the caller, which others need, may block (disk I/O) for a moment: until what is returned is
-    /// dropped. `None` if it may not.
-    fn begin_blocking(&self) -> Option<Blocked> {
+    /// Leave to carry out something that blocks (disk I/O) for a moment on a thread that others need. `None` if none may now.
+    fn may_block(&self) -> Option<MayBlock> {
         None
     }
 }
@@ -92,7 +92,7 @@ fn owned(future: impl Future<Output = ()> + Send + 'static) -> (BoxFuture<'stati
 #[derive(Debug)]
 pub struct TokioEnv {
     runtime: tokio::runtime::Handle,
-    blocking: Arc<Blocking>,
+    threads: Threads,
     deadlines: Arc<Deadlines>,
 }
 
@@ -100,7 +100,7 @@ impl TokioEnv {
     /// Must be called on a tokio runtime with its timer enabled.
     pub fn new() -> Self {
         let runtime = tokio::runtime::Handle::current();
-        Self { blocking: Blocking::new(runtime.clone()), deadlines: Arc::default(), runtime }
+        Self { threads: Threads::of(&runtime), deadlines: Arc::default(), runtime }
     }
 }
 
@@ -146,8 +146,8 @@ impl Env for TokioEnv {
             .expect("a thread can be started");
     }
 
-    fn begin_blocking(&self) -> Option<Blocked> {
-        self.blocking.begin()
+    fn may_block(&self) -> Option<MayBlock> {
+        self.threads.may_block()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_core::time::Timestamp;
-use windlass_engine::env::{Blocked, BoxFuture, Env};
+use windlass_engine::env::{BoxFuture, Env, MayBlock};
 
 use crate::executor::Handle;
 use crate::rng::Rng;
@@ -94,7 +94,7 @@ impl Env for SimEnv {
     }
 
     /// Sometimes, so that commits are carried out both by who brings them and by the committer's thread.
-    fn begin_blocking(&self) -> Option<Blocked> {
-        self.random().is_multiple_of(2).then(Blocked::unwatched)
+    fn may_block(&self) -> Option<MayBlock> {
+        self.random().is_multiple_of(2).then(MayBlock::unwatched)
     }
 }

@@ -4,6 +4,7 @@ use std::thread;
 
 use clap::Args;
 use serde::Serialize;
+use windlass_engine::env::runtime;
 use windlass_server::lifecycle::{self, Server, StartError};
 use windlass_server::telemetry;
 
@@ -45,21 +46,22 @@ struct Ready {
 
 impl Serve {
     /// Says itself why the server failed: a server ends with its status also while nobody reads stderr.
-    pub(crate) async fn run(self, out: Output) -> Exit {
-        self.serve(out).await.unwrap_or_else(|failure| {
+    pub(crate) fn run(self, out: Output) -> Exit {
+        self.serve(out).unwrap_or_else(|failure| {
             let exit = failure.exit;
             last_words(move || out.failure(&failure));
             exit
         })
     }
 
-    async fn serve(self, out: Output) -> Result<Exit, Failure> {
+    fn serve(self, out: Output) -> Result<Exit, Failure> {
         let config = self.flags.load()?.take_over(self.take_over_store);
         let mut config = config.map_err(|error| Failure::usage(error.to_string()))?;
         config.small_segments = self.small_segments;
         let log = telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
         let data = config.data.display().to_string();
-        let ready = |server: &Server| {
+        let threads = config.threads();
+        let ready = move |server: &Server| {
             let ready = Ready {
                 version: env!("CARGO_PKG_VERSION"),
                 url: format!("http://{}", server.address()),
@@ -72,7 +74,9 @@ impl Serve {
                 let _nobody_listens = out.reply(&ready, |_| ready.shown());
             });
         };
-        lifecycle::run(config, ready).await.map_err(|error| failure(&error))?;
+        let ended = runtime::run(threads, lifecycle::run(config, ready));
+        let ended = ended.map_err(|error| Failure::local(format!("cannot start threads: {error}")))?;
+        ended.map_err(|error| failure(&error))?;
         Ok(Exit::Done)
     }
 }

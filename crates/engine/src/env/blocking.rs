@@ -1,30 +1,25 @@
-//! [`Blocking`]: which threads of a runtime may block, and who takes over when one of them blocks for long.
+//! [`Blocking`]: threads that others need and that block now, and who takes over from one that blocks for long.
 //!
-//! A commit that takes a fraction of a millisecond is best waited for by the thread that brought it. But tokio does not know
-//! that such a thread blocks, and may have no other thread look for what comes in meanwhile. So one thread of the runtime
-//! always stays free, and a watcher wakes it when a commit takes longer than a tick: a disk that stalls holds up nobody who
-//! does not need it.
-//!
-//! Only tokio's slot for the task that was woken last cannot be taken over: whoever blocks must not have woken a task since
-//! it was polled.
+//! A commit that takes a fraction of a millisecond is best waited for by the thread that brought it: to hand it to another would
+//! cost more. But nobody serves in its place what comes in meanwhile. So a watcher has another thread take over when a commit takes
+//! longer than a tick: a disk that stalls holds up nobody who does not need it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
-
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// How often the watcher looks while threads block now and then.
 const TICK: Duration = Duration::from_millis(5);
 /// The watcher sleeps after so many ticks during which no thread blocked.
 const QUIET_TICKS: u32 = 200;
 
-#[derive(Debug)]
 pub(super) struct Blocking {
-    runtime: Handle,
     /// Threads that may block at the same time.
     threads_max: usize,
+    /// Has another thread do what a thread that blocks does not.
+    take_over: Box<dyn Fn() + Send + Sync>,
     /// Threads that block now.
     threads: AtomicUsize,
     /// How often a thread began to block.
@@ -33,33 +28,27 @@ pub(super) struct Blocking {
     watcher_sleeps: AtomicBool,
 }
 
-/// A thread that blocks, until this is dropped.
-#[derive(Debug)]
-pub struct Blocked(Option<Arc<Blocking>>);
-
-impl Blocked {
-    /// For an [`super::Env`] whose threads nobody else needs.
-    pub fn unwatched() -> Self {
-        Self(None)
+impl fmt::Debug for Blocking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocking").field("threads_max", &self.threads_max).finish_non_exhaustive()
     }
 }
 
+/// A thread that blocks, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Blocked(Arc<Blocking>);
+
 impl Drop for Blocked {
     fn drop(&mut self) {
-        if let Some(blocking) = &self.0 {
-            blocking.threads.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.0.threads.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Blocking {
-    pub(super) fn new(runtime: Handle) -> Arc<Self> {
-        // On a runtime of one thread nobody could take over.
-        let several = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-        let threads_max = if several { runtime.metrics().num_workers() - 1 } else { 0 };
+    pub(super) fn new(threads_max: usize, take_over: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
-            runtime,
             threads_max,
+            take_over: Box::new(take_over),
             threads: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
             watcher: OnceLock::new(),
@@ -75,12 +64,7 @@ impl Blocking {
         if self.watcher_sleeps.load(Ordering::SeqCst) && self.watcher_sleeps.swap(false, Ordering::SeqCst) {
             watcher.unpark();
         }
-        Some(Blocked(Some(Arc::clone(self))))
-    }
-
-    /// A task that does nothing wakes a thread of the runtime, which then looks for what others left behind and comes in.
-    fn have_another_thread_take_over(&self) {
-        self.runtime.spawn(async {});
+        Some(Blocked(Arc::clone(self)))
     }
 }
 
@@ -122,7 +106,7 @@ impl Seen {
         let is_same = begun == std::mem::replace(&mut self.begun, begun);
         if is_same && blocked && self.taken_over != begun {
             self.taken_over = begun;
-            blocking.have_another_thread_take_over();
+            (blocking.take_over)();
         }
         self.quiet_ticks = if is_same && !blocked { self.quiet_ticks + 1 } else { 0 };
         self.quiet_ticks >= QUIET_TICKS && blocking.may_sleep(begun)
@@ -145,9 +129,18 @@ impl Blocking {
 mod tests {
     use super::*;
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn one_thread_of_a_runtime_always_stays_free() {
-        let blocking = Blocking::new(Handle::current());
+    fn counted(threads_max: usize) -> (Arc<Blocking>, Arc<AtomicUsize>) {
+        let taken_over = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&taken_over);
+        let take_over = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        (Blocking::new(threads_max, take_over), taken_over)
+    }
+
+    #[test]
+    fn no_more_threads_block_than_may() {
+        let (blocking, _) = counted(2);
         let (first, second) = (blocking.begin(), blocking.begin());
         assert!(first.is_some() && second.is_some());
         assert!(blocking.begin().is_none());
@@ -155,28 +148,25 @@ mod tests {
         assert!(blocking.begin().is_some());
     }
 
-    #[tokio::test]
-    async fn the_only_thread_of_a_runtime_may_not_block() {
-        assert!(Blocking::new(Handle::current()).begin().is_none());
-    }
-
     /// `Seen::tick` is called here as the watcher calls it.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_watcher_has_another_thread_take_over_once_for_each_thread_that_blocks_on() {
-        let blocking = Blocking::new(Handle::current());
+    #[test]
+    fn the_watcher_has_another_thread_take_over_once_for_each_thread_that_blocks_on() {
+        let (blocking, taken_over) = counted(1);
+        // In place of the watcher's own thread, which would count too.
+        blocking.watcher.set(thread::current()).expect("there is no watcher yet");
         let mut seen = Seen::default();
         let _blocked = blocking.begin();
-        let mut taken_over = Vec::new();
+        let mut counts = Vec::new();
         for _ in 0..3 {
             assert!(!seen.tick(&blocking), "a watcher does not sleep while a thread blocks");
-            taken_over.push(seen.taken_over);
+            counts.push(taken_over.load(Ordering::SeqCst));
         }
-        assert_eq!(taken_over, [0, 1, 1], "not at the first tick, and then once");
+        assert_eq!(counts, [0, 1, 1], "not at the first tick, and then once");
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_watcher_sleeps_once_no_thread_blocks() {
-        let blocking = Blocking::new(Handle::current());
+    #[test]
+    fn the_watcher_sleeps_once_no_thread_blocks() {
+        let (blocking, _) = counted(1);
         let mut seen = Seen::default();
         let ticks = (1..).find(|_| seen.tick(&blocking));
         assert_eq!(ticks, Some(QUIET_TICKS));

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::env::{Blocked, BoxFuture, Env, TokioEnv};
+use windlass_engine::env::{BoxFuture, Env, MayBlock, TokioEnv};
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::{CommitError, Store, StoreError};
@@ -49,9 +49,9 @@ impl Env for Threads {
         self.tokio.spawn_thread_boxed(name, future);
     }
 
-    fn begin_blocking(&self) -> Option<Blocked> {
+    fn may_block(&self) -> Option<MayBlock> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        self.may_block.then(Blocked::unwatched)
+        self.may_block.then(MayBlock::unwatched)
     }
 }
 

@@ -120,6 +120,13 @@ keys! {
         "a duration up to `1h`, such as `30s`",
         default "30s".
         "How long requests under way may still take once the server was told to stop.";
+    THREADS = "threads" (threads, |config| {
+        Some(config.threads.map_or_else(|| value::AUTO.into(), |threads| value::show_count(threads.get())))
+    }):
+        "a number from 1 to 1000, or `auto`",
+        default "auto".
+        "Threads that answer requests. `auto`: half as many as the machine has processors, because disks and clients need some too. \
+         With 1 no request is handed from thread to thread, which takes the least processor time.";
     CONNECTIONS = "limits.connections" (limits.connections, |config| {
         Some(value::show_count(config.limits.connections))
     }):

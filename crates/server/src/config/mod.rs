@@ -15,7 +15,9 @@ mod value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use windlass_core::time::Span;
@@ -47,6 +49,8 @@ pub struct Config {
     /// Directives of a tracing filter.
     pub log_level: String,
     pub shutdown_grace: Duration,
+    /// Unset: see [`Config::threads`].
+    pub threads: Option<NonZeroUsize>,
     pub limits: Limits,
     /// See [`Config::take_over`].
     pub take_over: BTreeSet<String>,
@@ -86,6 +90,7 @@ impl LogFormat {
 }
 
 const COUNT_MAX: usize = 1_000_000;
+const THREADS_MAX: usize = 1000;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
@@ -111,6 +116,9 @@ pub fn load(
         log_format: layers.read(&LOG_FORMAT, log_format)?,
         log_level: layers.read(&LOG_LEVEL, value::filter)?,
         shutdown_grace: layers.read(&SHUTDOWN_GRACE, shutdown_grace)?,
+        threads: layers
+            .read(&THREADS, |raw| value::count_or_auto(raw, 1..=THREADS_MAX))?
+            .and_then(NonZeroUsize::new),
         limits: limits(&mut layers)?,
         stores: layers.stores(&data)?,
         take_over: BTreeSet::new(),
@@ -125,6 +133,12 @@ pub fn load(
 }
 
 impl Config {
+    /// How many threads answer requests: half of the machine's processors, at least one, if the configuration does not say.
+    pub fn threads(&self) -> NonZeroUsize {
+        let half = || thread::available_parallelism().ok().and_then(|all| NonZeroUsize::new(all.get() / 2));
+        self.threads.or_else(half).unwrap_or(NonZeroUsize::MIN)
+    }
+
     /// Names stores whose directories are made this server's at the start, whichever server they belonged to. Not a
     /// setting, because it is meant for one start.
     pub fn take_over(self, stores: Vec<String>) -> Result<Self, ConfigError> {

@@ -22,6 +22,7 @@ pub struct RawConfig {
     pub log_format: Option<Raw>,
     pub log_level: Option<Raw>,
     pub shutdown_grace: Option<Raw>,
+    pub threads: Option<Raw>,
     pub limits: RawLimits,
     pub stores: Vec<RawStore>,
 }

@@ -80,6 +80,13 @@ pub(super) fn count(raw: &Raw, range: RangeInclusive<usize>) -> Option<usize> {
     Some(count).filter(|count| range.contains(count))
 }
 
+pub(super) const AUTO: &str = "auto";
+
+/// `Some(None)` if the server is to choose.
+pub(super) fn count_or_auto(raw: &Raw, range: RangeInclusive<usize>) -> Option<Option<usize>> {
+    if text(raw) == Some(AUTO) { Some(None) } else { count(raw, range).map(Some) }
+}
+
 /// Those of 1024 first, and larger ones first: the first that divides a size is the one to show it in.
 const UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),

@@ -15,7 +15,7 @@ use windlass_api::Code;
 use super::error::Problem;
 use super::reply::{plain, refuse};
 use super::wire::Encoding;
-use super::{App, LARGE_BODY_BYTES, off_worker};
+use super::{App, aside};
 use crate::listener::{Reply, ReplyShare, Traffic};
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
 
@@ -41,8 +41,8 @@ struct Rendered {
     share: Arc<ReplyShare>,
 }
 
-pub(super) async fn show(app: &App, encoding: Encoding) -> Response<Reply> {
-    match app.metrics_page.get(&app.traffic, || render(app)).await {
+pub(super) async fn show(app: &Arc<App>, encoding: Encoding) -> Response<Reply> {
+    match app.metrics_page.get(&app.traffic, render(Arc::clone(app))).await {
         Some(reply) => {
             let mut response = plain(200, metrics::CONTENT_TYPE, Bytes::new());
             *response.body_mut() = reply;
@@ -55,20 +55,23 @@ pub(super) async fn show(app: &App, encoding: Encoding) -> Response<Reply> {
     }
 }
 
-fn render(app: &App) -> String {
-    let traffic = TrafficNow::of(&app.traffic);
-    let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
-    let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
-    // The page of many queues takes a while.
-    off_worker(LARGE_BODY_BYTES + 1, || metrics::render(&scrape))
+/// The page of many queues takes a while.
+async fn render(app: Arc<App>) -> String {
+    aside(move || {
+        let traffic = TrafficNow::of(&app.traffic);
+        let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
+        let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
+        metrics::render(&scrape)
+    })
+    .await
 }
 
 impl MetricsPage {
     /// The page that others wait for or take, or a new one. `None`: there is no room for it.
-    async fn get(&self, traffic: &Traffic, render: impl FnOnce() -> String) -> Option<Reply> {
+    async fn get(&self, traffic: &Traffic, render: impl Future<Output = String>) -> Option<Reply> {
         let rendering = self.current(Instant::now());
         let make = || async {
-            let bytes = Bytes::from(render());
+            let bytes = Bytes::from(render.await);
             let share = traffic.reserve_reply(bytes.len()).await?.shared();
             Some(Rendered { bytes, share })
         };
@@ -115,7 +118,7 @@ mod tests {
         let (pages, traffic, mut count) = (MetricsPage::default(), traffic(), 0);
         let mut readers = Vec::new();
         for _ in 0..400 {
-            let page = pages.get(&traffic, || next_page(&mut count)).await.unwrap();
+            let page = pages.get(&traffic, async { next_page(&mut count) }).await.unwrap();
             assert_eq!(page.bytes()[0], 1);
             readers.push(page);
         }
@@ -130,7 +133,7 @@ mod tests {
     async fn a_page_that_was_taken_is_not_shown_again() {
         let (pages, traffic, mut count) = (MetricsPage::default(), traffic(), 0);
         for number in 1..=3 {
-            let page = pages.get(&traffic, || next_page(&mut count)).await.unwrap();
+            let page = pages.get(&traffic, async { next_page(&mut count) }).await.unwrap();
             assert_eq!(page.bytes()[0], number);
         }
     }
@@ -138,9 +141,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reader_does_not_keep_an_old_page_for_others() {
         let (pages, traffic, mut count) = (MetricsPage::default(), traffic(), 0);
-        let slow = pages.get(&traffic, || next_page(&mut count)).await.unwrap();
+        let slow = pages.get(&traffic, async { next_page(&mut count) }).await.unwrap();
         advance(CURRENT_FOR).await;
-        let page = pages.get(&traffic, || next_page(&mut count)).await.unwrap();
+        let page = pages.get(&traffic, async { next_page(&mut count) }).await.unwrap();
         assert_eq!((slow.bytes()[0], page.bytes()[0]), (1, 2));
         assert_eq!(traffic.reply_bytes_in_flight(), 2 * PAGE_BYTES);
     }
@@ -151,12 +154,12 @@ mod tests {
         let (pages, traffic, mut count) = (MetricsPage::default(), traffic(), 0);
         let mut readers = Vec::new();
         for _ in 0..4 {
-            readers.push(pages.get(&traffic, || next_page(&mut count)).await.unwrap());
+            readers.push(pages.get(&traffic, async { next_page(&mut count) }).await.unwrap());
             advance(CURRENT_FOR / 8).await;
             *pages.latest.lock().unwrap() = Weak::new();
         }
-        assert!(pages.get(&traffic, || next_page(&mut count)).await.is_none());
+        assert!(pages.get(&traffic, async { next_page(&mut count) }).await.is_none());
         drop(readers);
-        assert!(pages.get(&traffic, || next_page(&mut count)).await.is_some());
+        assert!(pages.get(&traffic, async { next_page(&mut count) }).await.is_some());
     }
 }

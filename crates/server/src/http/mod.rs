@@ -21,6 +21,7 @@ mod info;
 mod item;
 mod items;
 mod items_change;
+mod json;
 mod metrics_page;
 mod missing;
 mod next;
@@ -43,6 +44,7 @@ mod trace;
 mod unclaimed;
 mod wire;
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,9 +53,8 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Mutex, Semaphore};
-use tokio::task::block_in_place;
+use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 use windlass_api::events::{EmitRequest, SuspendRequest};
 use windlass_api::items::{
@@ -277,7 +278,7 @@ impl App {
         }
     }
 
-    async fn page(&self, request: &Request<RequestBody>) -> Response<Reply> {
+    async fn page(self: &Arc<Self>, request: &Request<RequestBody>) -> Response<Reply> {
         let path = request.uri().path();
         let known = matches!(path, "/" | "/health" | "/ready" | "/metrics" | "/openapi.json");
         let encoding = reply_encoding(request.headers());
@@ -347,11 +348,15 @@ impl App {
     }
 
     /// Few large bodies at a time: what a request takes once it is decoded is counted only then.
-    async fn decode<C: Call>(&self, encoding: Encoding, bytes: &[u8]) -> Result<Decoded<C>, Problem> {
+    async fn decode<C: Call>(&self, encoding: Encoding, bytes: &Bytes) -> Result<Decoded<C>, Problem> {
         let large = bytes.len() > LARGE_BODY_BYTES;
         let turn = async { self.decoding.acquire().await.expect("the semaphore is never closed") };
         let _turn = if large { Some(turn.await) } else { None };
-        off_worker(bytes.len(), || encoding.decode::<C>(bytes))
+        if !large {
+            return encoding.decode::<C>(bytes);
+        }
+        let bytes = bytes.clone();
+        aside(move || encoding.decode::<C>(&bytes)).await
     }
 
     fn opened_for_work(&self) -> Result<Arc<Opened>, Problem> {
@@ -401,10 +406,9 @@ impl Handler for App {
     }
 }
 
-/// What takes a while is done so that the other requests of this thread go on elsewhere.
-fn off_worker<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if several && bytes > LARGE_BODY_BYTES { block_in_place(work) } else { work() }
+/// Carries out what takes a while on a thread that answers no requests.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking(work).await.unwrap_or_else(|failed| resume_unwind(failed.into_panic()))
 }
 
 fn unknown_call(name: &str) -> Problem {

@@ -12,11 +12,13 @@ use windlass_api::shape::Shaped;
 use windlass_api::{Code, JSON, PROTOBUF};
 
 use super::error::Problem;
-use super::scan;
 use super::strict::Strict;
+use super::{json, scan};
 
 /// Room for most replies: a text that grows is copied again and again.
-const REPLY_BYTES_USUAL: usize = 512;
+const REPLY_BYTES_MIN: usize = 512;
+/// A reply takes about so many bytes in JSON for each that it takes in protobuf.
+const JSON_PER_PROTOBUF: usize = 2;
 /// What a client sent is told back to it only so far.
 const TOLD_CHARS_MAX: usize = 200;
 
@@ -89,8 +91,9 @@ impl Encoding {
         match self {
             // The line end is for people at a terminal.
             Self::Json => {
-                let mut text = Vec::with_capacity(REPLY_BYTES_USUAL);
-                serde_json::to_writer(&mut text, value)?;
+                let mut text =
+                    Vec::with_capacity(REPLY_BYTES_MIN.max(value.encoded_len() * JSON_PER_PROTOBUF));
+                json::write(value, &mut text)?;
                 text.push(b'\n');
                 Ok(text)
             }

@@ -1,3 +1,4 @@
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ fn without_any_source_everything_has_its_default() {
     assert_eq!(config.durability, Durability::Always);
     assert_eq!((config.log_format, config.log_level.as_str()), (LogFormat::Text, "info"));
     assert_eq!(config.shutdown_grace, Duration::from_secs(30));
+    assert_eq!(config.threads, None);
+    assert!(config.threads() >= NonZeroUsize::MIN);
     assert_eq!((config.limits.connections, config.limits.waiting_requests), (16_384, 16_384));
     assert_eq!((config.limits.payload_bytes, config.limits.body_bytes), (1 << 20, 16 << 20));
     assert_eq!(config.limits.bytes_in_flight, 256 << 20);
@@ -161,6 +164,8 @@ fn a_mistake_in_a_file_is_answered_with_what_is_right() {
         ("log_level = 'info,=,'", "`info`"),
         ("shutdown_grace = 30", "such as `30s`"),
         ("shutdown_grace = '2h'", "up to `1h`"),
+        ("threads = 0", "from 1 to 1000, or `auto`"),
+        ("threads = 'all'", "from 1 to 1000, or `auto`"),
         ("limits.connections = 0", "from 1 to 1000000"),
         ("limits.connections = -1", "from 1 to 1000000"),
         ("limits.connections = '16k'", "from 1 to 1000000"),
@@ -345,7 +350,7 @@ fn what_is_shown_is_a_file_that_says_the_same() {
         public_url = 'HTTPS://Queue.Example:443/'\nallowed_hosts = ['*.a', 'B.', '[::1]']\n\
         allowed_origins = 'https://app.example,http://localhost:3000/'\n\
         trusted_proxies = ['10.0.0.0/8', '::1']\ndurability = 'interval'\nsync_interval = '1s5ms'\nbackup_dir = 'b'\nlog_format = 'json'\n\
-        log_level = 'info,windlass_engine=debug'\nshutdown_grace = '0s'\n[limits]\nconnections = 7\n\
+        log_level = 'info,windlass_engine=debug'\nshutdown_grace = '0s'\nthreads = 3\n[limits]\nconnections = 7\n\
         waiting_requests = 8\npayload_bytes = 1025\nbody_bytes = '3KB'\nbytes_in_flight = '5MiB'\n\
         queues = 9\npartitions = 10\nmemory = '65MiB'";
     for text in ["", "durability = 'none'", strange] {

@@ -3,18 +3,21 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::runtime::{Builder, Runtime};
-use windlass_engine::env::{BoxFuture, Env, TokioEnv};
+use tokio::sync::oneshot;
+use windlass_engine::env::{BoxFuture, Env, TokioEnv, runtime};
 use windlass_engine::store::Store;
 use windlass_engine::store::log::disk::{Disk, File};
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::Member;
+use windlass_server::config::Config;
 use windlass_server::lifecycle::Server;
 
 use crate::stores::{configured, directory};
@@ -137,34 +140,37 @@ impl File for StallingFile {
     }
 }
 
-/// A server on a runtime of its own with two threads, and two stores whose disks can stall.
+/// A server on threads of its own, and two stores whose disks can stall.
 struct Bed {
-    runtime: Runtime,
-    server: Option<Server>,
+    address: SocketAddr,
     stalls: [Arc<Stall>; 2],
+    stop: Option<oneshot::Sender<()>>,
+    running: Option<JoinHandle<()>>,
     _directory: tempfile::TempDir,
 }
 
 impl Bed {
-    fn new() -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    fn new(threads: usize) -> Self {
         let (directory, stalls) = (directory(), [Arc::default(), Arc::default()]);
         let config = configured(directory.path(), &[]);
-        let server = runtime.block_on(async {
-            // One for both, as in a server: it knows how many threads block.
-            let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
-            let first = open(&env, &directory.path().join("first"), "default", None, &stalls[0]).await;
-            let owner = Some(first.server().await);
-            let second = open(&env, &directory.path().join("second"), "second", owner, &stalls[1]).await;
-            let second: Arc<dyn Store> = Arc::new(second);
-            let others = vec![Member::opened("second", second)];
-            Server::start_on(config, Arc::new(first), others).await.expect("it starts")
-        });
-        Self { runtime, server: Some(server), stalls, _directory: directory }
+        let stores = ["first", "second"].map(|name| directory.path().join(name));
+        let threads = NonZeroUsize::new(threads).expect("some threads");
+        let (stop, stopped) = oneshot::channel();
+        let (started, starting) = mpsc::channel();
+        let serving = serve(
+            config,
+            stores,
+            stalls.clone(),
+            move |address| started.send(address).expect("the test waits"),
+            stopped,
+        );
+        let running = thread::spawn(move || runtime::run(threads, serving).expect("a runtime"));
+        let address = starting.recv_timeout(PATIENCE).expect("it starts");
+        Self { address, stalls, stop: Some(stop), running: Some(running), _directory: directory }
     }
 
     fn connect(&self) -> Client {
-        Client::connect(self.server.as_ref().expect("it runs").address())
+        Client::connect(self.address)
     }
 
     /// Two queues of one partition each, of the first store and of the second.
@@ -185,10 +191,32 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         self.stalls.iter().for_each(|stall| stall.set(false));
-        if let Some(server) = self.server.take() {
-            self.runtime.block_on(server.stop());
+        drop(self.stop.take());
+        if let Some(running) = self.running.take() {
+            let ended = running.join();
+            assert!(ended.is_ok() || thread::panicking(), "the server stops");
         }
     }
+}
+
+/// Until `stopped` is dropped.
+async fn serve(
+    config: Config,
+    [first, second]: [PathBuf; 2],
+    stalls: [Arc<Stall>; 2],
+    started: impl FnOnce(SocketAddr),
+    stopped: oneshot::Receiver<()>,
+) {
+    // One for both, as in a server: it knows how many threads block.
+    let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
+    let first = open(&env, &first, "default", None, &stalls[0]).await;
+    let owner = Some(first.server().await);
+    let second: Arc<dyn Store> = Arc::new(open(&env, &second, "second", owner, &stalls[1]).await);
+    let others = vec![Member::opened("second", second)];
+    let server = Server::start_on(config, Arc::new(first), others).await.expect("it starts");
+    started(server.address());
+    let _dropped = stopped.await;
+    server.stop().await;
 }
 
 async fn open(
@@ -267,7 +295,11 @@ fn produce(queue: &str) -> Value {
 
 #[test]
 fn while_a_disk_stalls_health_reads_and_other_stores_answer() {
-    let bed = Bed::new();
+    (1..=2).for_each(a_disk_that_stalls_holds_up_its_own_queues);
+}
+
+fn a_disk_that_stalls_holds_up_its_own_queues(threads: usize) {
+    let bed = Bed::new(threads);
     let [stalled, sound] = bed.queues();
     let id = bed.connect().ok("queue.produce", &produce(&sound))["items"][0]["id"].clone();
     bed.stalls[0].set(true);
@@ -292,7 +324,11 @@ fn while_a_disk_stalls_health_reads_and_other_stores_answer() {
 
 #[test]
 fn while_all_disks_stall_health_answers() {
-    let bed = Bed::new();
+    (1..=2).for_each(disks_that_stall_do_not_hold_up_health);
+}
+
+fn disks_that_stall_do_not_hold_up_health(threads: usize) {
+    let bed = Bed::new(threads);
     let queues = bed.queues();
     let mut waiting: Vec<Client> = Vec::new();
     for (queue, stall) in queues.iter().zip(&bed.stalls) {

@@ -98,8 +98,11 @@ impl Desk {
     pub(crate) fn commit(self: &Arc<Self>, write: Write) -> Result<(), StoreError> {
         let may_block = write.may_block;
         let Some(committer) = self.put(Request::Write(write))? else { return Ok(()) };
-        match (may_block && committer.is_quick()).then(|| self.shared.env.begin_blocking()).flatten() {
-            Some(_until_dropped) => self.carry_out(committer),
+        match (may_block && committer.is_quick()).then(|| self.shared.env.may_block()).flatten() {
+            Some(leave) => {
+                let desk = Arc::clone(self);
+                leave.carry_out(move || desk.carry_out(committer));
+            }
             None => self.hand_over(Work::Serve(committer)),
         }
         Ok(())
