@@ -84,10 +84,8 @@ impl Threads {
             return Self::One(post);
         }
         // Nobody could take over from the only thread of a runtime that has no driver.
-        let threads_max = match runtime.runtime_flavor() {
-            RuntimeFlavor::MultiThread => runtime.metrics().num_workers() - 1,
-            _ => 0,
-        };
+        let has_several = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let threads_max = if has_several { runtime.metrics().num_workers() - 1 } else { 0 };
         let runtime = runtime.clone();
         // A task that does nothing wakes a thread of the runtime, which then looks for what others left behind and comes in.
         let take_over = move || drop(runtime.spawn(async {}));
@@ -305,14 +303,15 @@ mod tests {
             for _ in 0..3 {
                 let (go_on, gone_on) = mpsc::channel();
                 let blocking = Arc::clone(&env);
-                let blocks =
-                    tokio::spawn(async move { carried_out(&blocking, move || gone_on.recv()).await });
+                let blocks = crate::env::spawn(&*env, "blocks", async move {
+                    carried_out(&blocking, move || gone_on.recv()).await.expect("sent");
+                });
                 while thread::current().id() == *drivers.last().expect("there is a first") {
                     tokio::task::yield_now().await;
                 }
                 drivers.push(thread::current().id());
                 go_on.send(()).expect("the work waits");
-                blocks.await.expect("no panic").expect("sent");
+                blocks.await;
             }
         });
     }
