@@ -271,7 +271,7 @@ impl Plan {
 
     fn with_streams(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
-        self.habits.streams = if fits && rng.percent(30) { rng.between(5, 20) as u32 } else { 0 };
+        self.habits.streams = if fits && rng.percent(36) { rng.between(5, 20) as u32 } else { 0 };
         self
     }
 

@@ -12,7 +12,8 @@ use crate::history::{ChangeOp, Made, RetryOp};
 impl Client {
     pub(super) async fn afterthought(&mut self) {
         match self.rng.below(100) {
-            0..=14 => self.change().await,
+            0..=9 => self.change().await,
+            10..=14 => self.change_suspended().await,
             15..=29 => self.change_at_once().await,
             30..=39 => {
                 if let Some(id) = self.any_item() {
@@ -32,7 +33,19 @@ impl Client {
     /// Whatever its state: some are refused.
     async fn change(&mut self) {
         let suspended = if self.rng.percent(60) { self.some_suspended() } else { None };
-        let Some(id) = suspended.or_else(|| self.any_item()) else { return };
+        if let Some(id) = suspended.or_else(|| self.any_item()) {
+            self.change_one(id).await;
+        }
+    }
+
+    /// An item that is suspended, and updated before somebody answers.
+    async fn change_suspended(&mut self) {
+        let Some(Hold { queue, id, permit }) = self.some_work().await else { return };
+        self.suspend_all(queue, vec![(id, permit)]).await;
+        self.change_one(id).await;
+    }
+
+    async fn change_one(&mut self, id: ItemId) {
         let op = ChangeOp {
             id,
             priority: self.rng.percent(50).then(|| *self.rng.pick(&[0, 1, 7, 255])),
@@ -114,7 +127,7 @@ impl Client {
             return self.latest_hold();
         }
         let queue = self.queue();
-        let address = self.rng.percent(50).then(|| self.rng.pick(&ADDRESSES).to_string().into());
+        let address = self.rng.percent(60).then(|| self.rng.pick(&ADDRESSES).to_string().into());
         let made = Made { enqueue_at: None, address, ..self.made() };
         let ids = self.caller.produce(queue, vec![made]).await?;
         self.memory.learn(&ids);
@@ -134,8 +147,9 @@ impl Client {
                 self.memory.learn(&ids.unwrap_or_default());
             }
         }
-        if self.plan.habits.rebalances > 0 && self.rng.percent(50) {
-            let partitions = self.rng.between(1, 3) as u32;
+        if self.plan.habits.rebalances > 0 && self.rng.percent(80) {
+            // Mostly the one partition that never drains is left.
+            let partitions = if self.rng.percent(60) { 1 } else { self.rng.between(1, 3) as u32 };
             self.caller.rebalance(queue, partitions).await;
         }
     }

@@ -30,7 +30,7 @@ impl Client {
         }
     }
 
-    async fn suspend_all(&mut self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
+    pub(super) async fn suspend_all(&mut self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
         let mut ops = Vec::new();
         for (id, permit) in items {
             let reason = self.rng.percent(80).then(|| self.memory.serial());
