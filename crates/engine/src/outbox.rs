@@ -314,8 +314,13 @@ impl Carrier {
     /// The next batch for one partition. The partition takes a batch whole or not at all: if not, its moves are sent one by
     /// one, and those that are refused by themselves are put aside, until one is taken or all of the batch were refused.
     async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
-        let mut delivered = self.deliver(queue, taker, self.batch_max()).await;
-        for _ in 0..self.batch_max() {
+        let batch_max = self.batch_max();
+        let mut delivered = self.deliver(queue, taker, batch_max).await;
+        if !is_refused(&delivered) {
+            return delivered;
+        }
+        let batch = move |partition: &Partition, _| partition.departures(taker, batch_max).len();
+        for _ in 0..self.source.query(batch).await? {
             if !is_refused(&delivered) {
                 break;
             }
