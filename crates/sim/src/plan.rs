@@ -262,7 +262,7 @@ impl Plan {
     /// In runs like that more items live only so long: those that nobody answers end by that.
     fn with_suspends(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
-        if fits && rng.percent(48) {
+        if fits && rng.percent(52) {
             self.habits.suspends = rng.between(10, 35) as u32;
             self.habits.mortals = self.habits.mortals.max(40);
         }

@@ -1,5 +1,8 @@
 //! A server with a sound disk serves.
 
+use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
+
 use super::closes;
 use super::facts::{Facts, violation};
 use crate::history::{Call, ManyOp, ManyPage, Moment, Op, Outcome, Verdict, Violation, Why};
@@ -9,6 +12,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         if let Some(answer) = turned_away(call)
             && !may_turn_away(facts, call.process, call.end)
             && !closes::may_have_closed(facts, call)
+            && !reruns_what_is_gone(facts, call)
         {
             let text = format!("{answer} at {} although nothing was wrong", call.end);
             return Err(violation("service", text));
@@ -33,6 +37,29 @@ fn turned_away(call: &Call) -> Option<String> {
         return Some("unknown".to_owned());
     }
     answers(Verdict::NotApplied).then(|| "not applied".to_owned())
+}
+
+/// Whether all that the call cannot tell is what became of reruns whose items are gone: where an item was rerun elsewhere, the
+/// item alone tells that, for as long as its retention lasts.
+fn reruns_what_is_gone(facts: &Facts<'_>, call: &Call) -> bool {
+    let is_gone = |id: ItemId| {
+        facts.history.calls.iter().any(|other| {
+            matches!(other.op, Op::Get(asked) if asked == id)
+                && matches!(other.outcome, Outcome::Refused(Refusal::NotFound))
+        })
+    };
+    if let (Op::Rerun { id, .. }, Outcome::Unknown(Why::Told)) = (&call.op, &call.outcome) {
+        return is_gone(*id);
+    }
+    let reruns = call.op.many().is_some_and(ManyOp::reruns);
+    let are_gone = |page: &ManyPage| {
+        page.results.iter().all(|(id, given)| match given {
+            Verdict::Unknown => is_gone(*id),
+            Verdict::NotApplied => false,
+            Verdict::Done | Verdict::Retried(_) | Verdict::Extended(_) | Verdict::Refused(_) => true,
+        })
+    };
+    reruns && call.outcome.many_changed().is_some_and(are_gone)
 }
 
 /// Whether the process may have been unable to serve, by that moment.

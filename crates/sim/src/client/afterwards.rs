@@ -85,7 +85,9 @@ impl Client {
             self.caller.handle.sleep_micros(5_000).await;
             ChangeOp { dead_timeout: Some(Span::from_millis(1)), ..op }
         } else {
-            ChangeOp { enqueue_at: self.rng.percent(60).then_some(Timestamp(1)), ..op }
+            let later = self.now() + Span::from_millis(self.rng.between(20_000, 60_000));
+            let enqueue_at = *self.rng.pick(&[Some(Timestamp(1)), Some(Timestamp(1)), Some(later), None]);
+            ChangeOp { enqueue_at, ..op }
         };
         self.caller.change(op).await;
         if expires {
@@ -103,6 +105,9 @@ impl Client {
 
     /// Ends an item in one way or another, and reruns it, often by two clients at once, and often more than once.
     async fn run_again(&mut self) {
+        if self.plan.habits.rebalances > 0 && self.rng.percent(15) {
+            return self.run_again_elsewhere().await;
+        }
         let Some(hold) = self.some_work().await else { return };
         self.end(hold).await;
         self.get_in_the_way(hold).await;
@@ -118,6 +123,22 @@ impl Client {
             }
             self.caller.cancel(again).await;
             id = again;
+        }
+    }
+
+    /// Reruns items of several partitions while all of these but one drain.
+    async fn run_again_elsewhere(&mut self) {
+        let queue = self.queue();
+        self.caller.rebalance(queue, 3).await;
+        let made = (0..3).map(|_| Made { enqueue_at: None, ..self.made() }).collect();
+        let Some(ids) = self.caller.produce(queue, made).await else { return };
+        self.memory.learn(&ids);
+        for id in &ids {
+            self.caller.cancel(*id).await;
+        }
+        self.caller.rebalance(queue, 1).await;
+        for id in ids {
+            self.rerun(id).await;
         }
     }
 

@@ -11,7 +11,6 @@ use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_core::verbs::{NewItem, RetryItem, UpdateItem, UpdateQueue};
-use windlass_engine::env::Env;
 use windlass_engine::{Action, EndReason, Frame, ItemView, Redrive, Rewrite, Subscription};
 
 use super::afterwards::{failed, rerun};
@@ -90,14 +89,12 @@ async fn under_way(world: &World) -> (QueueName, QueueName, ItemId, WaitTask) {
 
 async fn a_wait_for_a_redriven_letter_is_told_that_it_fell_back(world: &World) {
     let (dead, target, _, waiting) = under_way(world).await;
-    let before = world.env.wall();
     world.engine().delete_queue(&target, true).await.expect("deleted");
     let less = SettingsChange { retention_max_bytes: Some(1), ..SettingsChange::default() };
     world.engine().update_queue(UpdateQueue::new(dead.clone(), less)).await.expect("updated");
     let told = while_time_passes(world, waiting).await.expect("the task ran").expect("told");
     assert_eq!((told.phase(), moved_to(&told)), (Phase::Cancelled, None));
-    assert_eq!(world.stats(&dead).await.moving, 0);
-    assert!(world.env.wall() < before + Span::from_secs(60), "long before the wait ends by itself");
+    while_time_passes(world, until(async || world.stats(&dead).await.moving == 0)).await;
 }
 
 async fn a_wait_for_a_redriven_letter_is_told_that_it_was_deleted(world: &World) {
