@@ -223,7 +223,7 @@ fn requests_keep_to_the_budget_of_switches_syncs_and_writes() {
         None => eprintln!("SKIPPED: context switches, for this disk takes longer than {SLOW_SYNC:?} to sync"),
     }
     table.row("syncs", per_request(synced), syncs);
-    table.row("writes to disk", per_request(written), writes);
+    table.row("writes to disk and to wake threads", per_request(written), writes);
     table.check();
     server.stop();
 }
