@@ -148,7 +148,7 @@ impl Client {
             return self.latest_hold();
         }
         let queue = self.queue();
-        let address = self.rng.percent(60).then(|| self.rng.pick(&ADDRESSES).to_string().into());
+        let address = self.rng.percent(75).then(|| self.rng.pick(&ADDRESSES).to_string().into());
         let made = Made { enqueue_at: None, address, ..self.made() };
         let ids = self.caller.produce(queue, vec![made]).await?;
         self.memory.learn(&ids);
@@ -160,7 +160,7 @@ impl Client {
 
     /// Now and then another item has the address of one that is to run again, or the queue has other partitions by then.
     async fn get_in_the_way(&mut self, Hold { queue, id, .. }: Hold) {
-        if self.rng.percent(45) {
+        if self.rng.percent(70) {
             let shown = self.caller.get(id).await;
             if let Some(address) = shown.and_then(|view| view.address) {
                 let made = Made { address: Some(address), enqueue_at: None, ..self.made() };
