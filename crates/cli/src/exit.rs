@@ -38,10 +38,11 @@ impl Exit {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    refused by the server, or by this machine; or some items of a batch failed
+  1    refused by the server, or by this machine; or some items of a batch failed, the item did not complete (--exit-status), the
+       wait ran out, or you said no
   2    wrong usage or configuration
   3    the server cannot be reached or cannot serve now: nothing was done
-  4    the outcome is unknown: it may have been done
+  4    the outcome is unknown: it may have been done, or the item ended and is not kept (--exit-status)
   5    damaged data
   130  interrupted";
 

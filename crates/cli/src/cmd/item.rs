@@ -45,7 +45,7 @@ Examples:
     },
     /// Wait until an item has ended, and show it
     #[command(after_help = "\
-Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over. With --exit-status it \
+Ends with 0 once the item has ended, in whatever final state, and with 1 if it had not when the time was over. With --exit-status it \
 ends with 0 only if the item was completed, and with 1 if the item failed, was cancelled or expired, or had not ended when the \
 time was over.
 
@@ -83,9 +83,9 @@ Examples:
 Each event is a line: when, its number, its type, its payload. On a terminal, events of the type `progress` with a payload \
 like {\"done\": 3, \"total\": 10} move a bar instead. With --json each frame of the stream is a document on its own line. A \
 connection that is lost is made again, and nothing is missed. At the end the result or the error is shown; with --json the last \
-document is the item, as `{\"item\": …}`, if the item is kept. Ends with 0 once the item has ended, however it did; with \
---exit-status it ends with 0 only if the item was completed, and with 1 if the item failed, was cancelled or expired, or if \
-nothing of it is kept that would tell.
+document is the item, as `{\"item\": …}`, if the item is kept. Ends with 0 once the item has ended, in whatever final state; with \
+--exit-status it ends with 0 only if the item was completed, with 1 if the item failed, was cancelled or expired, and with 4 if \
+the item ended while there was no connection and is not kept.
 
 Examples:
   windlass item watch 00000000-0000-8080-8000-000000000001
@@ -108,7 +108,7 @@ Example:
     RunNow(Name),
     /// Rerun an item that has ended, as a new item
     #[command(after_help = "\
-Its payload must be kept: `windlass queue update --retain-payload` says whose is. The id of the new item is printed; the old \
+Its payload must be kept: `windlass queue update --retain-payload` sets which payloads are kept. The id of the new item is printed; the old \
 one stays as it ended, and leads to the new one.
 
 Examples:
@@ -150,7 +150,7 @@ pub(super) struct Name {
     pub(super) address: Option<String>,
 }
 
-/// Of an item that was moved or rerun: what became of it.
+/// Whether to follow `moved_to`.
 #[derive(Debug, Args)]
 pub(super) struct Follow {
     /// Follow `moved_to` to the latest item
@@ -161,7 +161,7 @@ pub(super) struct Follow {
 /// What the exit code of a command that waits says.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ExitStatus {
-    /// End with 0 only if the item was completed, and with 1 otherwise
+    /// End with 0 only if the item was completed, with 4 if its final state is not known, and with 1 otherwise
     #[arg(long)]
     exit_status: bool,
 }
@@ -169,7 +169,12 @@ pub(crate) struct ExitStatus {
 impl ExitStatus {
     /// How the program ends when the item has ended in this state, or in one that is not known any more.
     pub(super) fn of(self, state: Option<&str>) -> Exit {
-        if !self.exit_status || state == Some("completed") { Exit::Done } else { Exit::Refused }
+        match state {
+            Some("completed") => Exit::Done,
+            Some(_) if self.exit_status => Exit::Refused,
+            None if self.exit_status => Exit::Unknown,
+            Some(_) | None => Exit::Done,
+        }
     }
 
     pub(super) fn is_asked(self) -> bool {

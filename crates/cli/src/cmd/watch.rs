@@ -46,21 +46,28 @@ impl Watch {
         let events = remote.watching().events(&item.id);
         let events = if stream_follows { events.follow() } else { events };
         let events = if let Some(after) = self.after { events.after(after) } else { events };
-        watch(item.id, events, self.status, remote, out).await
+        watch(Watched { id: item.id, queue: item.queue }, events, self.status, remote, out).await
     }
+}
+
+/// The item that is watched.
+pub(crate) struct Watched {
+    pub(crate) id: String,
+    pub(crate) queue: String,
 }
 
 /// Until an item that was there a moment ago has ended. A connection that is lost is made again, for as long as that takes, and
 /// nothing is missed.
 pub(crate) async fn watch(
-    id: String,
+    item: Watched,
     mut events: Events,
     status: ExitStatus,
     remote: &Remote,
     out: Output,
 ) -> Result<Exit, Failure> {
+    let Watched { id, queue } = item;
     let mut view = View { out, bar: None, lost: false };
-    let mut last_state = None;
+    let (mut begun, mut last_state) = (false, None);
     while let Some(frame) = events.next().await {
         match frame {
             Ok(Frame::End(end)) => {
@@ -69,18 +76,34 @@ pub(crate) async fn watch(
             }
             Ok(frame) => view.show(frame)?,
             Err(error) if error.may_pass() => view.lost(&error),
-            // It ended while there was no connection, with nothing to show.
+            // The item ended without a result, an error or events while there was no connection.
             Err(error) if error.code() == Some(Code::NotFound) => {
-                view.talk(&format!("{id} has ended, and nothing of it is kept"));
+                view.close();
+                let when = if begun { "has ended" } else { "ended before the watch began" };
+                return forgotten(&format!("{id} {when}"), &queue, status, out);
             }
             Err(error) => return Err(remote::not_read(error)),
         }
+        begun = true;
     }
     if last_state.is_some() {
         view.outcome(&id, remote).await?;
     }
     view.close();
     Ok(status.of(last_state.as_deref()))
+}
+
+/// The end of a watch whose item is not kept: nobody can tell its final state.
+fn forgotten(ended: &str, queue: &str, status: ExitStatus, out: Output) -> Result<Exit, Failure> {
+    let message = format!(
+        "{ended}, and the queue keeps nothing of such items: set `windlass queue update {queue} --keep all` to have them kept"
+    );
+    let exit = status.of(None);
+    if exit != Exit::Done {
+        return Err(Failure::new(exit, message));
+    }
+    out.talk(&message);
+    Ok(exit)
 }
 
 struct View {
@@ -112,7 +135,7 @@ impl View {
                 let what = format!("events {} to {} are not kept any more", gap.from, gap.to);
                 self.line(&line(None, None, "gap", &what))
             }
-            // Its state was told before.
+            // The `state` frame before it told the state.
             Frame::End(EndFrame { moved_to: None, .. }) => Ok(()),
             Frame::End(EndFrame { moved_to: Some(to), .. }) => {
                 self.line(&line(None, None, "went on as", &format!("{}, {}", to.queue, to.id)))

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
+use crate::fake_server;
 use crate::proxy::Proxy;
-use crate::world::{Going, Server, id};
+use crate::world::{Going, Server, id, run};
 
 /// A server with one queue and one item, and its lease as it was printed.
 fn leased() -> (Server, String) {
@@ -87,28 +88,47 @@ fn a_watch_goes_on_when_the_server_is_back() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
 
+/// What is said of an item that ended unseen and is not kept.
+const FORGOTTEN: &str =
+    "and the queue keeps nothing of such items: set `windlass queue update mail --keep all`";
+
 #[test]
-fn an_item_of_which_nothing_is_kept_has_ended_for_who_watched_it() {
+fn an_item_that_is_forgotten_during_an_outage_has_an_unknown_final_state() {
     for verb in [["item", "watch"].as_slice(), &["produce", "mail", "hello", "--watch"]] {
-        let server = Server::start();
-        let proxy = Proxy::before(&server);
-        server.run(&["queue", "create", "mail"]).ok();
-        let known =
-            if verb[0] == "item" { Some(server.run(&["produce", "mail", "hello"]).ok()) } else { None };
-        let args = [verb, known.as_deref().map(str::trim).as_slice()].concat();
-        let mut watch = server.begin_by(&proxy.url(), &args);
-        if known.is_none() {
-            watch.line();
-        } else {
-            watch.heard("so far");
+        for (status, code) in [([].as_slice(), 0), (&["--exit-status"], 4)] {
+            let server = Server::start();
+            let proxy = Proxy::before(&server);
+            server.run(&["queue", "create", "mail"]).ok();
+            let known = (verb[0] == "item").then(|| server.produce("mail", &["hello"]));
+            let args = [verb, known.as_deref().as_slice(), status].concat();
+            let mut watch = server.begin_by(&proxy.url(), &args);
+            if known.is_none() {
+                watch.line();
+            } else {
+                watch.heard("so far");
+            }
+            proxy.go_away();
+            let held = server.lease("mail");
+            server.run(&["complete", "mail", &held]).ok();
+            proxy.come_back();
+            let ended = watch.end();
+            assert!(ended.err.contains(id(&held)) && ended.err.contains(FORGOTTEN), "{ended:?}");
+            assert_eq!(ended.code, Some(code), "{ended:?}");
         }
-        proxy.go_away();
-        let held = server.lease("mail");
-        server.run(&["complete", "mail", &held]).ok();
-        proxy.come_back();
-        let ended = watch.end();
-        let told = format!("{} has ended, and nothing of it is kept\n", id(&held));
-        assert!(ended.code == Some(0) && ended.err.ends_with(&told), "{ended:?}");
+    }
+}
+
+#[test]
+fn an_item_that_ends_before_its_watch_begins_has_an_unknown_final_state() {
+    let item = "00000000-0000-8080-8000-000000000001";
+    let produced = json!({"items": [{"id": item, "state": "waiting"}]}).to_string();
+    let gone = json!({"error": {"code": "not_found", "message": "no item", "details": {"id": item}}});
+    for (status, code) in [([].as_slice(), 0), (&["--exit-status"], 4)] {
+        let answers = vec![("200 OK", produced.clone()), ("404 Not Found", gone.to_string())];
+        let url = fake_server::answer_in_turn(answers);
+        let ended = run(&[&["produce", "mail", "hello", "--watch", "--url", &url], status].concat());
+        let told = format!("{item} ended before the watch began, {FORGOTTEN}");
+        assert!(ended.code == Some(code) && ended.err.contains(&told), "{ended:?}");
     }
 }
 

@@ -11,7 +11,7 @@ use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
 use super::item::ExitStatus;
-use super::watch::watch;
+use super::watch::{Watched, watch};
 use crate::exit::{Exit, Failure};
 use crate::feed::{Feed, Input, Limits, Stream};
 use crate::output::Output;
@@ -30,6 +30,8 @@ at a time, so that items may change places between batches: `--in-flight 1` keep
 At the first trouble nothing more is sent, and it is told which lines were produced and which were not. With --json \
 it prints how many were `produced`, the ranges of lines that were `not_produced` or of which that is `unknown`, and \
 `sent_to_line`, after which nothing was sent.
+
+An item that completes without a result, an address or events is forgotten at once, also if that is before --watch has begun. Then --exit-status ends with 4: the outcome is unknown. In a queue with `--keep all` every item is kept.
 
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'
@@ -152,7 +154,8 @@ impl Produce {
             Some(_) => Ok(Exit::Refused),
             None if watch => {
                 let from_the_first = remote.watching().events(&id).after(0);
-                self::watch(id, from_the_first, status, remote, out).await
+                let item = Watched { id, queue: request.queue };
+                self::watch(item, from_the_first, status, remote, out).await
             }
             None => Ok(Exit::Done),
         }
