@@ -137,6 +137,91 @@ fn a_filter_on_an_indexed_header_looks_only_at_items_that_have_it() {
     );
 }
 
+/// Fails the first waiting item.
+fn fail_one(script: &mut Script) -> ItemNumber {
+    let held = script.lease_one();
+    script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
+    held.id.number
+}
+
+/// What is found in either order, and how many items were looked at in each.
+fn found_and_looked(script: &Script, find: &Find) -> (Vec<ItemNumber>, [usize; 2]) {
+    let both = [FindOrder::Oldest, FindOrder::Newest].map(|order| found(script, find, order));
+    let numbers = |found: &Found| found.items.iter().map(|found| found.item.number).collect::<Vec<_>>();
+    let newest: Vec<ItemNumber> = numbers(&both[1]).into_iter().rev().collect();
+    assert_eq!(numbers(&both[0]), newest);
+    (newest, both.map(|found| found.looked))
+}
+
+#[test]
+fn a_filter_on_states_looks_only_at_items_of_these_states_beside_an_indexed_header() {
+    let mut script = indexed(&["tenant"]);
+    let of_x = |script: &Script| with(script, &[("tenant", "x")]);
+    script.produce([of_x(&script)]);
+    let failed = fail_one(&mut script);
+    script.produce([with(&script, &[("tenant", "y")])]);
+    fail_one(&mut script);
+    script.produce((0..200).map(|_| of_x(&script)).collect::<Vec<_>>());
+    let in_phases = |phases: &[Phase]| Find {
+        phases: Some(phases.iter().copied().collect()),
+        ..asked(&[("tenant", "x")])
+    };
+    let of_failed = in_phases(&[Phase::Failed, Phase::Suspended, Phase::Leased]);
+    assert_eq!(found_and_looked(&script, &of_failed), (vec![failed], [1, 1]));
+    assert_eq!(found_and_looked(&script, &in_phases(&[])), (vec![], [0, 0]));
+    let (waiting, looked) = found_and_looked(&script, &in_phases(&[Phase::Waiting]));
+    assert_eq!((waiting.len(), looked), (200, [201, 201]), "waiting items have no order: the header decides");
+}
+
+#[test]
+fn of_several_filters_with_an_index_the_narrowest_decides_how_many_items_are_looked_at() {
+    let mut script = indexed(&["common"]);
+    configure(&mut script, &["common", "rare"]);
+    script.apply(open_group("g")).unwrap();
+    let new =
+        |rare: &str| NewItem { group: Some("g".into()), ..with(&script, &[("common", "x"), ("rare", rare)]) };
+    let new: Vec<NewItem> = (0..100).map(|at| new(if at == 50 { "yes" } else { "no" })).collect();
+    let made = script.produce(new);
+    let lone =
+        script.produce([NewItem { address: Some("here".into()), ..with(&script, &[("common", "x")]) }])[0];
+    let both = asked(&[("common", "x"), ("rare", "yes")]);
+    assert_eq!(found_and_looked(&script, &both), (vec![made[50]], [1, 1]));
+    let in_group = Find { group: Some("g".into()), ..asked(&[("rare", "yes")]) };
+    assert_eq!(found_and_looked(&script, &in_group), (vec![made[50]], [1, 1]));
+    let here = Find { address: Some("here".into()), ..asked(&[("common", "x")]) };
+    assert_eq!(found_and_looked(&script, &here), (vec![lone], [1, 1]));
+    let nowhere = Find { group: Some("g".into()), ..here };
+    assert_eq!(found_and_looked(&script, &nowhere), (vec![], [0, 0]));
+}
+
+#[test]
+fn items_that_share_no_two_of_the_filters_are_looked_at_no_more_than_the_fewer_of_them() {
+    let mut script = indexed(&["a", "b"]);
+    let new = |at: usize| match at % 3 {
+        0 => with(&script, &[("b", "x")]),
+        _ => with(&script, &[("a", "x")]),
+    };
+    let new: Vec<NewItem> = (0..300).map(new).collect();
+    script.produce(new);
+    let both = asked(&[("a", "x"), ("b", "x")]);
+    let (none, looked) = found_and_looked(&script, &both);
+    assert!(none.is_empty() && looked.iter().all(|looked| (10..=100).contains(looked)), "{looked:?}");
+    assert_eq!(in_pages(&script, &both, FindOrder::Newest), []);
+}
+
+#[test]
+fn the_items_from_before_a_header_was_indexed_are_those_that_another_index_has() {
+    let mut script = indexed(&["a"]);
+    let of = |script: &Script, b: &str| with(script, &[("a", "x"), ("b", b)]);
+    let old = script.produce([of(&script, "x"), with(&script, &[("a", "y"), ("b", "x")])])[0];
+    script.produce(items(50));
+    configure(&mut script, &["a", "b"]);
+    let new: Vec<NewItem> = (0..50).map(|at| of(&script, if at == 20 { "x" } else { "y" })).collect();
+    let new = script.produce(new)[20];
+    let both = asked(&[("a", "x"), ("b", "x")]);
+    assert_eq!(found_and_looked(&script, &both), (vec![old, new], [2, 2]));
+}
+
 #[test]
 fn an_item_without_headers_is_not_left_to_the_record() {
     let mut script = Script::new();
@@ -367,26 +452,30 @@ impl Queue {
     /// What is found once the records were looked into is what a walk finds.
     fn check(&self) {
         let all = found(&self.script, &Find::default(), FindOrder::Oldest);
-        let there: BTreeSet<ItemNumber> = all.items.iter().map(|found| found.item.number).collect();
-        for wanted in [headers(Some(0), None), headers(None, Some(1)), headers(Some(2), Some(1))] {
+        let there = all.items.iter().map(|found| (found.item.number, found.item.state.phase()));
+        let there: BTreeMap<ItemNumber, Phase> = there.collect();
+        let wanted = [headers(Some(0), None), headers(None, Some(1)), headers(Some(2), Some(1))];
+        let phases = [None, Some(BTreeSet::from([Phase::Failed, Phase::Cancelled]))];
+        for (wanted, phases) in
+            wanted.iter().flat_map(|wanted| phases.iter().map(move |phases| (wanted, phases)))
+        {
             let has = |number: &ItemNumber| {
                 wanted.iter().all(|(name, value)| self.made[number].get(name) == Some(value))
             };
-            let expected: Vec<ItemNumber> = there.iter().copied().filter(has).collect();
+            let is_asked_for = |phase: &Phase| phases.as_ref().is_none_or(|phases| phases.contains(phase));
+            let expected = there.iter().filter(|(number, phase)| has(number) && is_asked_for(phase));
+            let expected: Vec<ItemNumber> = expected.map(|(number, _)| *number).collect();
             let pairs: Vec<_> = wanted.iter().map(|(name, value)| (*name, *value)).collect();
+            let find = Find { phases: phases.clone(), ..asked(&pairs) };
             for order in [FindOrder::Oldest, FindOrder::Newest] {
-                let found = found(&self.script, &asked(&pairs), order);
-                assert_eq!(
-                    in_pages(&self.script, &asked(&pairs), order),
-                    found.items,
-                    "{wanted:?} {order:?}"
-                );
+                let found = found(&self.script, &find, order);
+                assert_eq!(in_pages(&self.script, &find, order), found.items, "{find:?} {order:?}");
                 let mut numbers: Vec<_> = found.items.iter().map(|found| found.item.number).collect();
                 assert!(order == FindOrder::Newest || numbers.is_sorted(), "{numbers:?}");
                 numbers.sort_unstable();
                 assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "twice: {numbers:?}");
                 numbers.retain(has);
-                assert_eq!(numbers, expected, "{wanted:?} {order:?}");
+                assert_eq!(numbers, expected, "{find:?} {order:?}");
             }
         }
     }

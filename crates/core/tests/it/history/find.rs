@@ -42,6 +42,12 @@ pub(super) fn filters() -> Vec<Find> {
         Find { group: Some(groups::name(0)), ..Find::default() },
         Find { group: Some(groups::name(1)), ..phases(&[Phase::Cancelled, Phase::Waiting]) },
         Find { address: Some(address_name(0)), ..Find::default() },
+        Find {
+            address: Some(address_name(1)),
+            ..phases(&[Phase::Leased, Phase::Suspended, Phase::Completed])
+        },
+        Find { group: Some(groups::name(0)), address: Some(address_name(1)), ..phases(&FINAL) },
+        Find { group: Some(groups::name(1)), ..phases(&[Phase::Failed, Phase::Suspended]) },
         Find { error_code: Some("max_attempts".into()), ..Find::default() },
         Find { client_id: Some("worker".into()), moved: Some(false), ..Find::default() },
         Find { moved: Some(true), ..phases(&FINAL) },

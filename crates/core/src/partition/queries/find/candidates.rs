@@ -1,6 +1,7 @@
-//! Which items a slice looks at, and in which order.
+//! Which items a slice looks at, and in which order: those that every index has which a filter can be answered from.
 
 use std::collections::BTreeSet;
+use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -14,62 +15,76 @@ use crate::partition::Partition;
 /// Item numbers in the order of a slice.
 pub(super) type Numbers<'a> = Box<dyn Iterator<Item = ItemNumber> + 'a>;
 
+/// The items of a run that an index has for a filter.
+type Source<'a> = Box<dyn Fn(&Run) -> Numbers<'a> + 'a>;
+
 impl Partition {
-    /// At least all items that match, each once.
-    pub(super) fn candidates<'a>(&'a self, find: &'a Find, run: Run) -> Numbers<'a> {
-        if let Some(address) = &find.address {
-            let numbers = self.addresses.of(address, run.span);
-            return match run.order {
-                FindOrder::Newest => Box::new(numbers.rev()),
-                FindOrder::Oldest => Box::new(numbers),
-            };
-        }
-        if let Some(name) = &find.group {
-            let members = self.finders.members();
-            let groups = self.groups.of_name(name, run.span.clone());
-            let order = run.order;
-            let members_of =
-                move |group| run.through(members, move |number| (group, number), |(_, number)| number);
-            return match order {
-                FindOrder::Newest => Box::new(groups.rev().flat_map(members_of)),
-                FindOrder::Oldest => Box::new(groups.flat_map(members_of)),
-            };
-        }
-        if let Some((hash, since)) = self.indexed_header(find) {
-            let newer = run.part(since, ItemNumber(u64::MAX)).map(|run| self.with_header(hash, &run));
-            let older = since.0.checked_sub(1).and_then(|last| run.part(ItemNumber(0), ItemNumber(last)));
-            let older = older.map(|run| self.in_phases_or_all(find, &run));
-            let (first, second) = match run.order {
-                FindOrder::Newest => (newer, older),
-                FindOrder::Oldest => (older, newer),
-            };
-            return Box::new(first.into_iter().flatten().chain(second.into_iter().flatten()));
-        }
-        self.in_phases_or_all(find, &run)
+    /// At least all items that match, each once: those that all sources have, and now and then one that not all of them have.
+    pub(super) fn candidates<'a>(&'a self, find: &'a Find, run: &Run) -> Numbers<'a> {
+        let sections = run.split(self.headers_indexed(find).map(|(_, since)| since));
+        Box::new(sections.into_iter().flat_map(|run| {
+            let sources = self.sources(find, &run);
+            match &sources[..] {
+                [] => run.through_numbers(&self.items),
+                [only] => only(&run),
+                _ => Box::new(Shared::of(sources, run)),
+            }
+        }))
     }
 
-    /// The header that is answered from the index for most items, and the first item of which that is so.
-    fn indexed_header(&self, find: &Find) -> Option<(u64, ItemNumber)> {
+    /// One for each filter that is answered from an index for all items of the run.
+    fn sources<'a>(&'a self, find: &'a Find, run: &Run) -> Vec<Source<'a>> {
+        let mut sources: Vec<Source<'a>> = Vec::new();
+        if let Some(address) = &find.address {
+            sources.push(Box::new(|run| self.at_address(address, run)));
+        }
+        if let Some(orders) = find.phases.as_ref().and_then(|phases| self.in_phases(phases)) {
+            sources.push(Box::new(move |run| {
+                merged(orders.iter().map(|keys| run.through_numbers(keys)).collect(), run.order)
+            }));
+        }
+        if let Some(name) = &find.group {
+            sources.push(Box::new(|run| self.in_group(name, run)));
+        }
+        let first = *run.span.start();
+        for (hash, _) in self.headers_indexed(find).filter(|(_, since)| *since <= first) {
+            sources.push(Box::new(move |run| self.with_header(hash, run)));
+        }
+        sources
+    }
+
+    /// The headers that are answered from the index, each with the first item of which that is so.
+    fn headers_indexed(&self, find: &Find) -> impl Iterator<Item = (u64, ItemNumber)> {
         let since = |name: &Arc<str>| self.settings.indexed_since(name);
-        let indexed = find.headers.iter().filter_map(|(name, hash)| Some((*hash, since(name)?)));
-        indexed.min_by_key(|(_, since)| *since)
+        find.headers.iter().filter_map(move |(name, hash)| Some((*hash, since(name)?)))
+    }
+
+    fn at_address<'a>(&'a self, address: &'a Arc<str>, run: &Run) -> Numbers<'a> {
+        let numbers = self.addresses.of(address, run.span.clone());
+        match run.order {
+            FindOrder::Newest => Box::new(numbers.rev()),
+            FindOrder::Oldest => Box::new(numbers),
+        }
+    }
+
+    fn in_group<'a>(&'a self, name: &'a Arc<str>, run: &Run) -> Numbers<'a> {
+        let members = self.finders.members();
+        let groups = self.groups.of_name(name, run.span.clone());
+        let run = run.clone();
+        let order = run.order;
+        let members_of =
+            move |group| run.through(members, move |number| (group, number), |(_, number)| number);
+        match order {
+            FindOrder::Newest => Box::new(groups.rev().flat_map(members_of)),
+            FindOrder::Oldest => Box::new(groups.flat_map(members_of)),
+        }
     }
 
     /// The items that have a header, and those of which it is not known.
-    fn with_header<'a>(&'a self, hash: u64, run: &Run) -> Numbers<'a> {
+    fn with_header(&self, hash: u64, run: &Run) -> Numbers<'_> {
         let headers = self.finders.headers();
         let with = |hash| run.through(headers, move |number| (hash, number), |(_, number)| number);
         merged(vec![with(hash), with(MAY_HAVE_ANY)], run.order)
-    }
-
-    fn in_phases_or_all<'a>(&'a self, find: &'a Find, run: &Run) -> Numbers<'a> {
-        let orders = find.phases.as_ref().and_then(|phases| self.in_phases(phases));
-        match orders {
-            Some(orders) => {
-                merged(orders.into_iter().map(|keys| run.through_numbers(keys)).collect(), run.order)
-            }
-            None => run.through_numbers(&self.items),
-        }
     }
 
     /// The items in some states; none where there is an order of them for not all of these states.
@@ -93,6 +108,7 @@ impl Partition {
 }
 
 /// Which numbers of an index to go through, and in which order.
+#[derive(Clone)]
 pub(super) struct Run {
     order: FindOrder,
     span: RangeInclusive<ItemNumber>,
@@ -101,19 +117,55 @@ pub(super) struct Run {
 impl Run {
     /// Through the numbers that are left to the walk; none if there are none.
     pub(super) fn of(slice: &FindSlice) -> Option<Self> {
-        let (first, last) = (ItemNumber(0), slice.until);
-        let span = match (slice.order, slice.after) {
-            (FindOrder::Newest | FindOrder::Oldest, None) => first..=last,
-            (FindOrder::Newest, Some(after)) => first..=last.min(ItemNumber(after.0.checked_sub(1)?)),
-            (FindOrder::Oldest, Some(after)) => ItemNumber(after.0.checked_add(1)?)..=last,
-        };
-        (!span.is_empty()).then_some(Self { order: slice.order, span })
+        let whole = Self { order: slice.order, span: ItemNumber(0)..=slice.until };
+        match slice.after {
+            Some(after) => whole.after(after),
+            None => Some(whole),
+        }
     }
 
     /// The part of it from one number to another; none if that is empty.
     fn part(&self, first: ItemNumber, last: ItemNumber) -> Option<Self> {
         let span = first.max(*self.span.start())..=last.min(*self.span.end());
         (!span.is_empty()).then_some(Self { order: self.order, span })
+    }
+
+    /// The rest of it after a number.
+    fn after(&self, ItemNumber(number): ItemNumber) -> Option<Self> {
+        match self.order {
+            FindOrder::Newest => self.part(ItemNumber(0), ItemNumber(number.checked_sub(1)?)),
+            FindOrder::Oldest => self.part(ItemNumber(number.checked_add(1)?), ItemNumber(u64::MAX)),
+        }
+    }
+
+    /// The rest of it from one of its numbers on.
+    fn from(self, number: ItemNumber) -> Self {
+        let (first, last) = self.span.into_inner();
+        let span = match self.order {
+            FindOrder::Newest => first..=number,
+            FindOrder::Oldest => number..=last,
+        };
+        Self { order: self.order, span }
+    }
+
+    /// The number that it begins with, whether or not there is an item of it.
+    fn first(&self) -> ItemNumber {
+        match self.order {
+            FindOrder::Newest => *self.span.end(),
+            FindOrder::Oldest => *self.span.start(),
+        }
+    }
+
+    /// Its parts in their order: each of the numbers begins one, as far as they are within.
+    fn split(&self, begins: impl Iterator<Item = ItemNumber>) -> Vec<Self> {
+        let begins: BTreeSet<ItemNumber> = begins.chain([ItemNumber(0)]).collect();
+        let mut ends: Vec<ItemNumber> = begins.iter().skip(1).map(|next| ItemNumber(next.0 - 1)).collect();
+        ends.push(ItemNumber(u64::MAX));
+        let parts = begins.into_iter().zip(ends).filter_map(|(first, last)| self.part(first, last));
+        match self.order {
+            FindOrder::Newest => parts.rev().collect(),
+            FindOrder::Oldest => parts.collect(),
+        }
     }
 
     fn through_numbers<'a, V>(&self, keys: &'a SortedMap<ItemNumber, V>) -> Numbers<'a> {
@@ -138,6 +190,71 @@ impl Run {
                 Box::new(keys.take_while(move |key| *key <= last).map(number))
             }
         }
+    }
+}
+
+/// The items that several sources have, in one order.
+///
+/// One source after the other is asked for its first item that is not before the last answer, until all have answered the same.
+/// If they have not after [`ROUNDS_MAX`] rounds, the last answer is handed out as it is, so that the number of candidates bounds
+/// the work. Two rounds without agreement take every source past one of its items at least: there are no more candidates than
+/// the source with the fewest items has.
+struct Shared<'a> {
+    sources: Vec<Progress<'a>>,
+    /// What was not handed out yet.
+    rest: Option<Run>,
+}
+
+const ROUNDS_MAX: usize = 2;
+
+impl<'a> Shared<'a> {
+    fn of(sources: Vec<Source<'a>>, run: Run) -> Self {
+        let begun = |source: Source<'a>| Progress { numbers: source(&run).peekable(), source };
+        Self { sources: sources.into_iter().map(begun).collect(), rest: Some(run) }
+    }
+}
+
+impl Iterator for Shared<'_> {
+    type Item = ItemNumber;
+
+    fn next(&mut self) -> Option<ItemNumber> {
+        let mut rest = self.rest.take()?;
+        let mut agreeing = 0;
+        for turn in 0..ROUNDS_MAX * self.sources.len() {
+            let at = turn % self.sources.len();
+            let first = self.sources[at].first_in(&rest)?;
+            agreeing = if first == rest.first() { agreeing + 1 } else { 1 };
+            rest = rest.from(first);
+            if agreeing == self.sources.len() {
+                break;
+            }
+        }
+        self.rest = rest.after(rest.first());
+        Some(rest.first())
+    }
+}
+
+/// How far a source was gone through.
+struct Progress<'a> {
+    source: Source<'a>,
+    numbers: Peekable<Numbers<'a>>,
+}
+
+/// Numbers that are passed over one by one before the source is asked anew: that takes about as long.
+const STEPS_MAX: usize = 8;
+
+impl Progress<'_> {
+    /// The first number in the rest of a run.
+    fn first_in(&mut self, rest: &Run) -> Option<ItemNumber> {
+        for _ in 0..STEPS_MAX {
+            let next = *self.numbers.peek()?;
+            if rest.span.contains(&next) {
+                return Some(next);
+            }
+            self.numbers.next();
+        }
+        self.numbers = (self.source)(rest).peekable();
+        self.numbers.peek().copied()
     }
 }
 

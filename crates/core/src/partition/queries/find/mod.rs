@@ -1,6 +1,6 @@
 //! Items by what they are, page by page in the order of their numbers, which is the order in which they were produced. A
-//! slice goes by the narrowest index that its filters allow, walks all items where there is none, and looks at no more than
-//! it may.
+//! slice looks at the items that all indexes have which its filters can be answered from, at all items where there is none, and at
+//! no more than it may.
 
 mod candidates;
 
@@ -111,7 +111,7 @@ impl Partition {
         let FindSlice { find, matches_max, looks_max, .. } = slice;
         let mut found = Found::default();
         let Some((run, kinds)) = Run::of(slice).zip(self.kinds_of(find)) else { return found };
-        let mut numbers = self.candidates(find, run).peekable();
+        let mut numbers = self.candidates(find, &run).peekable();
         let mut last = None;
         while found.items.len() < (*matches_max).max(1) && found.looked < (*looks_max).max(1) {
             let Some(number) = numbers.next() else { return found };
