@@ -75,6 +75,10 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub end: End,
+    /// When the state became this one: for an item that fell due, the time at which it was due.
+    pub changed_at: Timestamp,
+    /// Since when the item counts as ended: retention counts from here. Later than `changed_at` if the item fell due while no
+    /// sweep came by, or fell back (see [`crate::verbs::FallBack`]).
     pub finished_at: Timestamp,
     /// Bytes that count against the queue's `retention_max_bytes`: the payload if it is kept, the result, the error, the
     /// address, the facts, the attempt log and the events, with what those cost besides their payloads.
@@ -281,6 +285,7 @@ impl Extras {
 /// A lease that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastLease {
+    /// [`Permit::NONE`] for a lease that an imported item had elsewhere.
     pub permit: Permit,
     pub end: LeaseEnd,
     pub client_id: Arc<str>,
@@ -372,14 +377,7 @@ impl ItemError {
 impl Item {
     /// When the state last became another: at first when the item was made.
     pub fn changed_at(&self) -> Timestamp {
-        match &self.state {
-            State::Leased(lease) => lease.leased_at,
-            State::Final(outcome) => outcome.finished_at,
-            State::Waiting { since } => *since,
-            State::Scheduled { .. } | State::Suspended(_) => {
-                self.extras.as_ref().and_then(|extras| extras.changed_at).unwrap_or(self.created_at)
-            }
-        }
+        changed_at(&self.state, self.extras.as_deref()).unwrap_or(self.created_at)
     }
 
     /// Whether the payload is to be shown. The store may still have that of another.
@@ -399,6 +397,16 @@ impl Item {
                 Some((last.leased_at, &last.client_id))
             }
         }
+    }
+}
+
+/// When the state last became another; unset: when the item was made.
+pub(crate) fn changed_at(state: &State, extras: Option<&Extras>) -> Option<Timestamp> {
+    match state {
+        State::Leased(lease) => Some(lease.leased_at),
+        State::Final(outcome) => Some(outcome.changed_at),
+        State::Waiting { since } => Some(*since),
+        State::Scheduled { .. } | State::Suspended(_) => extras?.changed_at,
     }
 }
 

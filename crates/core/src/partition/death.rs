@@ -108,23 +108,31 @@ impl Death {
 
 impl Partition {
     /// Ends an item whose time is over and whom nobody holds. One that is gone has ended before.
-    pub(super) fn expire(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
+    pub(super) fn expire(&mut self, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items in `expiry` are always in `items`");
         if self.is_gone(entry) {
             self.settle_gone(number, out);
             return;
         }
-        self.die(now, number, entry.clone(), Death::TooOld, out);
+        self.die(self.expired_at(entry), number, entry.clone(), Death::TooOld, out);
+    }
+
+    /// When an overdue item expired. A lease may have run beyond that, and before the sweep came by the item may have become due
+    /// or its group been started.
+    pub(super) fn expired_at(&self, overdue: &Entry) -> Timestamp {
+        let dead_at = overdue.dead_at().expect("overdue items have a dead_timeout");
+        dead_at.max(self.changed_at(overdue))
     }
 
     pub(super) fn is_overdue(&self, number: ItemNumber, now: Timestamp) -> bool {
         self.items.get(&number).is_some_and(|entry| entry.is_overdue(now))
     }
 
-    /// `last` is the item as it was last seen; its state does not matter any more.
+    /// `last` is the item as it was last seen; its state does not matter any more. `at` is when it died: earlier than the verb
+    /// if it fell due before.
     pub(super) fn die(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         mut last: Entry,
         death: Death,
@@ -140,16 +148,16 @@ impl Partition {
                     End::Expired => out.totals.expired += 1,
                     End::Failed | End::Completed | End::Cancelled => out.totals.failed += 1,
                 }
-                self.send(now, number, last, death.end(), outgoing(to, death.reason()), out);
+                self.send(at, number, last, death.end(), outgoing(to, death.reason()), out);
             }
-            None => self.die_here(now, number, last, death, out),
+            None => self.die_here(at, number, last, death, out),
         }
     }
 
     /// Ends an item that no dead queue takes.
     pub(super) fn die_here(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         last: Entry,
         death: Death,
@@ -162,20 +170,20 @@ impl Partition {
             end: death.end(),
             reason: death.reason(),
         })));
-        self.finish(now, number, last, death.end(), out);
+        self.finish(at, number, last, death.end(), out);
     }
 
     /// Ends an item here that goes on in another queue. Its payload stays until it has arrived.
     pub(super) fn send(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         mut last: Entry,
         end: End,
         outgoing: Outgoing,
         out: &mut Output,
     ) {
-        let mut outcome = self.outcome_without_payload(now, number, &last, end, None);
+        let mut outcome = self.outcome_without_payload(at, number, &last, end, None).noticed_at(out.now);
         outcome.outgoing = Some(Box::new(outgoing));
         self.tell_end(number, &last, outcome.clone(), None, out);
         drop_input(number, &last, out);

@@ -14,21 +14,22 @@ use crate::settings::{Keep, RetainPayload};
 use crate::time::Timestamp;
 
 impl Partition {
-    /// `last` is the item as it was last seen; its state does not matter any more.
+    /// `last` is the item as it was last seen; its state does not matter any more. `at` is when the item ended: earlier than
+    /// the verb if it fell due before.
     pub(super) fn finish(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         last: Entry,
         end: End,
         out: &mut Output,
     ) {
-        self.finish_with(now, number, last, end, None, out);
+        self.finish_with(at, number, last, end, None, out);
     }
 
     pub(super) fn finish_with(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         mut last: Entry,
         end: End,
@@ -42,7 +43,7 @@ impl Partition {
             End::Expired => out.totals.expired += 1,
         }
         count_end(last.group, end, out);
-        let outcome = self.outcome(now, number, &last, end, result.as_ref());
+        let outcome = self.outcome(at, number, &last, end, result.as_ref()).noticed_at(out.now);
         self.tell_end(number, &last, outcome.clone(), result.as_ref(), out);
         if result.is_none() && !self.keeps(&last) {
             self.erase(number, out);
@@ -89,31 +90,31 @@ impl Partition {
     /// The state of an item that ends.
     pub(super) fn ended(
         &self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         last: &Entry,
         end: End,
         result: Option<&Bytes>,
     ) -> State {
-        State::Final(Box::new(self.outcome(now, number, last, end, result)))
+        State::Final(Box::new(self.outcome(at, number, last, end, result)))
     }
 
     /// What is kept of an item that ends here and goes nowhere else.
     pub(super) fn outcome(
         &self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         last: &Entry,
         end: End,
         result: Option<&Bytes>,
     ) -> Outcome {
-        let outcome = self.outcome_without_payload(now, number, last, end, result);
+        let outcome = self.outcome_without_payload(at, number, last, end, result);
         if self.retains(end) { outcome.with_payload_of(last) } else { outcome }
     }
 
     pub(super) fn outcome_without_payload(
         &self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         last: &Entry,
         end: End,
@@ -123,7 +124,8 @@ impl Partition {
         let extras = last.extras.as_ref().map_or(0, |extras| extras.kept_bytes(event_overhead));
         Outcome {
             end,
-            finished_at: now,
+            changed_at: at,
+            finished_at: at,
             kept_bytes: extras + result.map_or(0, Bytes::len) as u64,
             has_result: result.is_some(),
             payload_kept: false,
@@ -133,6 +135,12 @@ impl Partition {
 }
 
 impl Outcome {
+    /// An item that fell due counts as ended only once that was noticed: what ended while no server ran is kept from the start
+    /// of the server on, and shown for as long as anything else.
+    pub(super) fn noticed_at(self, now: Timestamp) -> Self {
+        Self { finished_at: now, ..self }
+    }
+
     /// The payload is kept, unless it is lost.
     pub(super) fn with_payload_of(self, last: &Entry) -> Self {
         if last.payload_lost() { self } else { self.with_payload(last.payload_size) }

@@ -107,17 +107,19 @@ impl Partition {
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;
         }
-        if let Some(mut next) = self.after_charged(now, number, next, cancelled, Death::LeaseExpired, out) {
+        if let Some(mut next) =
+            self.after_charged(ended_at, number, next, cancelled, Death::LeaseExpired, out)
+        {
             next.place = self.place_after_attempt(now, &next, out);
             self.write(number, next, out);
         }
     }
 
-    /// Ends an item for good whose lease ended and whose attempt stays charged; hands back one that is to be tried
+    /// Ends an item for good whose lease ended at `at` and whose attempt stays charged; hands back one that is to be tried
     /// again.
     pub(super) fn after_charged(
         &mut self,
-        now: Timestamp,
+        at: Timestamp,
         number: ItemNumber,
         next: Entry,
         cancelled: bool,
@@ -125,11 +127,11 @@ impl Partition {
         out: &mut Output,
     ) -> Option<Entry> {
         if cancelled {
-            self.finish(now, number, next, End::Cancelled, out);
+            self.finish(at, number, next, End::Cancelled, out);
         } else if self.exhausted(&next) {
-            self.die(now, number, next, last_attempt, out);
-        } else if next.is_overdue(now) {
-            self.die(now, number, next, Death::TooOld, out);
+            self.die(at, number, next, last_attempt, out);
+        } else if next.is_overdue(out.now) {
+            self.die(self.expired_at(&next), number, next, Death::TooOld, out);
         } else {
             return Some(next);
         }
@@ -139,7 +141,7 @@ impl Partition {
     fn expire_next(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.expiry.first() {
             Some(((dead_at, number), ())) if Timestamp(dead_at) <= now => {
-                self.expire(now, number, out);
+                self.expire(number, out);
                 true
             }
             Some(_) | None => false,
@@ -162,7 +164,9 @@ impl Partition {
         let State::Scheduled { due_at } = entry.state else { unreachable!("only scheduled items fall due") };
         let mut next = entry.clone();
         next.place = self.place_when_due(now, entry, out);
-        next.turn(due_at, State::Waiting { since: due_at });
+        // An imported item may have been due before it was made.
+        let since = due_at.max(self.changed_at(entry));
+        next.turn(since, State::Waiting { since });
         self.write(number, next, out);
     }
 

@@ -30,6 +30,7 @@ fn a_cancel_tells_the_item_as_it_ended_although_nothing_of_it_is_kept() {
     let told = script.cancelled(number).unwrap();
     let outcome = Outcome {
         end: End::Cancelled,
+        changed_at: script.now,
         finished_at: script.now,
         kept_bytes: before.payload_size.bytes(),
         has_result: false,

@@ -24,6 +24,7 @@ mod exists_ok;
 mod expiry;
 mod extend;
 mod fall_back;
+mod fell_due;
 mod find;
 mod groups;
 mod headers;

@@ -143,6 +143,7 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
     };
     State::Final(Box::new(Outcome {
         end: End::Completed,
+        changed_at: now,
         finished_at: now,
         kept_bytes: 0,
         has_result: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::containers::SortedMap;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Item, State};
+use crate::item::{Item, State, changed_at};
 use crate::partition::Partition;
 use crate::partition::entry::Entry;
 use crate::partition::index::lanes::Key;
@@ -50,6 +50,15 @@ impl Partition {
             *since = self.waiting_since(*since, entry);
         }
         item
+    }
+
+    /// As [`Item::changed_at`] of the item as it is shown.
+    pub(in crate::partition) fn changed_at(&self, entry: &Entry) -> Timestamp {
+        let changed_at = changed_at(&entry.state, entry.extras.as_deref()).unwrap_or(entry.created_at);
+        match entry.state {
+            State::Waiting { .. } => self.waiting_since(changed_at, entry),
+            State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_) => changed_at,
+        }
     }
 
     /// The later of `since`, which is what the row of a waiting item says, and the start of its group.

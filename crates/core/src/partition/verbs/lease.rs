@@ -128,7 +128,7 @@ impl Partition {
                 }
                 passed += 1;
                 if is_overdue {
-                    self.expire(now, number, out);
+                    self.expire(number, out);
                 } else {
                     self.fail_without_payload(now, number, out);
                 }

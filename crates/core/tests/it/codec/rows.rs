@@ -64,9 +64,10 @@ fn lease() -> impl Strategy<Value = Lease> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let end = prop::sample::select(vec![End::Completed, End::Failed, End::Cancelled, End::Expired]);
-    (end, any::<[u64; 2]>(), any::<[bool; 2]>(), prop::option::of(outgoing())).prop_map(
-        |(end, [finished_at, kept_bytes], [has_result, payload_kept], outgoing)| Outcome {
+    (end, any::<[u64; 3]>(), any::<[bool; 2]>(), prop::option::of(outgoing())).prop_map(
+        |(end, [changed_at, finished_at, kept_bytes], [has_result, payload_kept], outgoing)| Outcome {
             end,
+            changed_at: Timestamp(changed_at),
             finished_at: Timestamp(finished_at),
             kept_bytes,
             has_result,

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use windlass_core::attempt::AttemptEnd;
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemId;
-use windlass_core::item::{ItemError, Phase};
+use windlass_core::item::{ItemError, Phase, State};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Keep, RetainPayload, Settings, SettingsChange};
+use windlass_core::time::Timestamp;
 use windlass_core::verbs::{Clear, CreateGroup, NewItem, RetryItem, UpdateQueue};
 use windlass_engine::env::Env;
-use windlass_engine::{Action, Redrive};
+use windlass_engine::{Action, ItemView, Redrive};
 
 use super::afterwards::{failed, moved_to, payload, rerun, shown};
 use super::dead_queues::{all_moved, arrived, fail_all, fill_with_kinds, to_dead, while_time_passes};
@@ -48,6 +49,15 @@ async fn is_kept(world: &World, id: ItemId) -> bool {
     let got = world.engine().get(id).await;
     assert!(got.is_ok() || is_refused(&got, &Refusal::NotFound), "{got:?}");
     got.is_ok()
+}
+
+fn finished_at(view: &ItemView) -> Timestamp {
+    match &view.item.state {
+        State::Final(outcome) => outcome.finished_at,
+        State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => {
+            panic!("{view:?}")
+        }
+    }
 }
 
 fn waiting_ones() -> Clear {
@@ -241,12 +251,13 @@ async fn what_waits_too_long_for_a_queue_that_is_not_there_falls_back(world: &Wo
             (Phase::Failed, Some(&*text)),
             "the oldest, as it ended"
         );
-        assert_eq!(fallen.item.changed_at(), fell_back_at, "it counts as ended now");
+        assert_eq!(finished_at(&fallen), fell_back_at, "it counts as ended now");
+        assert_eq!(fallen.item.changed_at(), died_at, "its state stayed the same");
     }
     for (id, ended_at) in [(ids[3], died_at), (more[2], fell_back_at)] {
         let moving = shown(world, id).await;
         assert_eq!((moving.phase(), payload(&moving)), (Phase::Failed, None));
-        assert_eq!(moving.item.changed_at(), ended_at);
+        assert_eq!((finished_at(&moving), moving.item.changed_at()), (ended_at, ended_at));
     }
     let anew = rerun(world, ids[0]).await.expect("it moves no more");
     world.restart().await;

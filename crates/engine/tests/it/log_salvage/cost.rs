@@ -125,6 +125,7 @@ async fn results_and_other_bodies_are_counted_by_what_they_are() {
     let Row::Item(mut item) = crate::log_rows::item(1) else { unreachable!() };
     let outcome = windlass_core::item::Outcome {
         end: windlass_core::item::End::Completed,
+        changed_at: windlass_core::time::Timestamp(1),
         finished_at: windlass_core::time::Timestamp(1),
         kept_bytes: 3,
         has_result: true,
