@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use unicode_width::UnicodeWidthChar;
 use windlass_api::Time;
 
 /// `12,345`.
@@ -66,11 +67,14 @@ pub(crate) fn moment(time: Time, now: Time) -> String {
     format!("{} UTC ({})", seconds.replace('T', " "), relative(time, now))
 }
 
-/// Safe for a terminal, on one line, at most `most` characters.
+/// Safe for a terminal, on one line, at most `most` columns wide before the `…`.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let mut shown = String::new();
+    let (mut shown, mut taken) = (String::new(), 0_usize);
+    // Characters without a width are bounded too.
+    let letters_max = most.saturating_mul(4);
     for (index, letter) in text.chars().enumerate() {
-        if index == most {
+        taken += columns(letter);
+        if taken > most || index >= letters_max {
             shown.push('…');
             break;
         }
@@ -81,6 +85,15 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
         }
     }
     shown
+}
+
+/// How many columns of a terminal a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+fn columns(letter: char) -> usize {
+    letter.width().unwrap_or_default()
 }
 
 /// Whether a terminal may do something else with the character than to show it.

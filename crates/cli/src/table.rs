@@ -1,6 +1,6 @@
 //! Columns that stand in line.
 
-use crate::human::excerpt;
+use crate::human::{self, excerpt};
 
 /// A cell is cut here: one long value must not push all others off the screen.
 const CELL_MAX: usize = 200;
@@ -36,23 +36,28 @@ impl Table {
         std::iter::once(&headings).chain(&self.rows).map(|row| self.line(row, &widths)).collect()
     }
 
-    /// Like [`Table::show`], with the widest of the columns named in `cut` narrowed until a line has at most `width` columns,
-    /// if there is a width. No column becomes narrower than its heading: the lines break instead.
-    pub(crate) fn show_within(mut self, width: Option<usize>, cut: &[&str]) -> String {
+    /// Like [`Table::show`], made to fit `width`, if there is one. Columns in `dropped` are left out, the first of them first, until
+    /// those in `cut` can have their least widths (or what they need, if that is less). Then the widest of those in `cut` is
+    /// narrowed, below its least width only if no other column is left to drop. No column becomes narrower than its heading: the
+    /// lines break instead.
+    pub(crate) fn show_within(
+        mut self,
+        width: Option<usize>,
+        cut: &[(&str, usize)],
+        dropped: &[&str],
+    ) -> String {
         let Some(width) = width else { return self.show() };
-        let mut widths = self.widths();
-        while widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) > width {
-            let can_be_cut =
-                |(name, _): &(&str, Align), width: usize| cut.contains(name) && width > name.len();
-            let columns = self.columns.iter().zip(&mut widths);
-            let widest = columns
-                .filter(|(column, width)| can_be_cut(column, **width))
-                .max_by_key(|(_, width)| **width);
-            let Some((_, widest)) = widest else { break };
-            *widest -= 1;
+        for name in dropped {
+            if total(&self.floors(cut)) <= width {
+                break;
+            }
+            self.leave_out(name);
         }
+        let mut widths = self.widths();
+        narrow(&mut widths, &self.floors(cut), width);
+        narrow(&mut widths, &self.floors(&without_least(cut)), width);
         for (cell, most) in self.rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
-            if cell.chars().count() > *most {
+            if human::width(cell) > *most {
                 // `…` takes one column.
                 *cell = excerpt(cell, most - 1);
             }
@@ -60,11 +65,28 @@ impl Table {
         self.show()
     }
 
+    fn leave_out(&mut self, name: &str) {
+        let Some(index) = self.columns.iter().position(|(column, _)| *column == name) else { return };
+        self.columns.remove(index);
+        for row in &mut self.rows {
+            row.remove(index);
+        }
+    }
+
+    /// The least width of each column: what it needs, unless it can be cut.
+    fn floors(&self, cut: &[(&str, usize)]) -> Vec<usize> {
+        let floor = |((name, _), needed): (&(&str, Align), usize)| {
+            let least = cut.iter().find(|(column, _)| column == name).map(|(_, least)| *least);
+            least.map_or(needed, |least| needed.min(least.max(name.len())))
+        };
+        self.columns.iter().zip(self.widths()).map(floor).collect()
+    }
+
     fn line(&self, row: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (index, cell) in row.iter().enumerate() {
             let gap = if index == 0 { "" } else { GAP };
-            let fill = " ".repeat(widths[index] - cell.chars().count());
+            let fill = " ".repeat(widths[index] - human::width(cell));
             match self.columns[index].1 {
                 Align::Left => line.extend([gap, cell, &fill]),
                 Align::Right => line.extend([gap, &fill, cell]),
@@ -80,11 +102,29 @@ impl Table {
         let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| name.len()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.chars().count().max(*width);
+                *width = human::width(cell).max(*width);
             }
         }
         widths
     }
+}
+
+/// Takes columns from the widest that is above its floor, until a line fits.
+fn narrow(widths: &mut [usize], floors: &[usize], fit: usize) {
+    while total(widths) > fit {
+        let above = widths.iter_mut().zip(floors).filter(|(width, floor)| **width > **floor);
+        let Some((widest, _)) = above.max_by_key(|(width, _)| **width) else { break };
+        *widest -= 1;
+    }
+}
+
+/// The columns and what is between them.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
+fn without_least<'a>(cut: &[(&'a str, usize)]) -> Vec<(&'a str, usize)> {
+    cut.iter().map(|(name, _)| (*name, 0)).collect()
 }
 
 /// One fact to a line, their names in line: what there is to say of one thing.

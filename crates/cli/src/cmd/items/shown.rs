@@ -10,8 +10,13 @@ use crate::table::Table;
 
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&Item) -> Option<String> + 'a>);
 
-/// Columns that are cut to make a table fit a terminal.
-const CUT: [&str; 6] = ["KIND", "ADDRESS", "FROM", "ERROR", "RESULT", "PAYLOAD"];
+/// Columns that are cut to make a table fit a terminal, with their least widths.
+const CUT: [(&str, usize); 6] =
+    [("KIND", 8), ("ADDRESS", 8), ("FROM", 8), ("ERROR", 30), ("RESULT", 10), ("PAYLOAD", 10)];
+
+/// Columns that are left out of a table that is too wide for a terminal, the first of them first.
+const DROPPED: [&str; 9] =
+    ["CHANGED", "CREATED", "PRIORITY", "ATTEMPTS", "KIND", "ADDRESS", "PARTITION", "DUE", "FROM"];
 
 /// The place column: none for one queue, QUEUE for all queues, PARTITION for storage lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +61,10 @@ pub(crate) fn table(items: &[Item], now: Time, place: Place, width: Option<usize
     for item in items {
         table.row(columns.iter().map(|(_, _, cell)| cell(item).unwrap_or_else(|| "-".into())));
     }
-    table.show_within(width, &CUT)
+    // Storage lists always have payloads; elsewhere they were asked for.
+    let payload = (place == Place::Partition).then_some("PAYLOAD");
+    let dropped: Vec<_> = DROPPED.into_iter().chain(payload).collect();
+    table.show_within(width, &CUT, &dropped)
 }
 
 /// The queue that it was moved from.
@@ -64,7 +72,7 @@ fn from(item: &Item) -> Option<String> {
     item.origin.as_ref().map(|origin| origin.queue.clone())
 }
 
-/// What it failed of last: a dead letter that nobody tried yet, where it came from.
+/// The item's own error; without one, the error in its origin (a dead letter that nobody tried yet).
 fn error(item: &Item) -> Option<String> {
     let there = || item.origin.as_ref().and_then(|origin| origin.error.as_ref());
     item.error.as_ref().or_else(there).map(error_of)

@@ -50,5 +50,5 @@ fn errors(errors: &[ErrorCount], now: Time, width: Option<usize>) -> String {
             error.message.clone(),
         ]);
     }
-    table.show_within(width, &["CODE", "MESSAGE"])
+    table.show_within(width, &[("CODE", 12), ("MESSAGE", 30)], &["LATEST", "ITEM"])
 }

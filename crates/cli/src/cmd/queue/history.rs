@@ -14,8 +14,8 @@ use crate::table::Table;
 /// Show what went on in a queue lately
 #[derive(Debug, Args)]
 #[command(after_help = "\
-In at most 60 stretches of time, the oldest first, since the start of the server. WAITED is how long half, and 99 of 100, of the \
-items that were leased had waited at most.
+At most 60 periods, oldest first, since the start of the server. WAITED 50% (99%): half (99 of 100) of the leased items waited no \
+longer.
 
 Examples:
   windlass queue history mail
@@ -38,11 +38,11 @@ impl History {
                 "nothing is known of {queue}: the server was just started, or others are busier"
             ));
         }
-        out.reply(&reply, |now| history(buckets, now))
+        out.reply(&reply, |now| history(buckets, now, out.columns()))
     }
 }
 
-fn history(buckets: &[HistoryBucket], now: Time) -> String {
+fn history(buckets: &[HistoryBucket], now: Time, width: Option<usize>) -> String {
     if buckets.is_empty() {
         return String::new();
     }
@@ -67,5 +67,5 @@ fn history(buckets: &[HistoryBucket], now: Time) -> String {
             waited(bucket.waited_p99),
         ]);
     }
-    table.show()
+    table.show_within(width, &[], &["WAITED 50%", "RETRIED"])
 }

@@ -278,7 +278,8 @@ impl List {
         if all.queues.is_empty() {
             out.talk("there are no queues yet: make one with `windlass queue create NAME`");
         }
-        out.reply(&all, |_| shown::queues(&all.queues))
+        let oldest = self.order == Order::Oldest;
+        out.reply(&all, |_| shown::queues(&all.queues, oldest, out.columns()))
     }
 }
 

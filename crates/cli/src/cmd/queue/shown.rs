@@ -8,13 +8,14 @@ use crate::human::{bytes, count, length, moment};
 use crate::table::Align::{Left, Right};
 use crate::table::{Table, facts};
 
-pub(super) fn queues(queues: &[Queue]) -> String {
+/// With `oldest`, also how long the oldest item of each has waited: what the list is ordered by.
+pub(super) fn queues(queues: &[Queue], oldest: bool, width: Option<usize>) -> String {
     if queues.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
-        ("QUEUE", Left),
-        ("WAITING", Right),
+    let mut columns = vec![("QUEUE", Left), ("WAITING", Right)];
+    columns.extend(oldest.then_some(("OLDEST", Right)));
+    columns.extend([
         ("SCHEDULED", Right),
         ("LEASED", Right),
         ("PARTITIONS", Right),
@@ -22,11 +23,12 @@ pub(super) fn queues(queues: &[Queue]) -> String {
         ("ATTEMPTS", Right),
         ("DEAD QUEUE", Left),
     ]);
+    let mut table = Table::new(&columns);
     for queue in queues {
         let counts = queue.counts.clone().unwrap_or_default();
-        table.row([
-            queue.queue.clone(),
-            count(counts.waiting),
+        let mut cells = vec![queue.queue.clone(), count(counts.waiting)];
+        cells.extend(oldest.then(|| age(queue)));
+        cells.extend([
             count(counts.scheduled),
             count(counts.leased),
             queue.partitions.to_string(),
@@ -34,8 +36,17 @@ pub(super) fn queues(queues: &[Queue]) -> String {
             limit(queue.max_attempts.into()),
             queue.dead_queue.clone().unwrap_or_else(|| "-".into()),
         ]);
+        table.row(cells);
     }
-    table.show()
+    let dropped = ["LEASE", "ATTEMPTS", "PARTITIONS", "DEAD QUEUE", "SCHEDULED"];
+    table.show_within(width, &[("QUEUE", 12), ("DEAD QUEUE", 10)], &dropped)
+}
+
+/// How long the oldest waiting item has waited.
+fn age(queue: &Queue) -> String {
+    let activity =
+        queue.activity.as_ref().filter(|_| queue.counts.as_ref().is_some_and(|counts| counts.waiting > 0));
+    activity.map_or_else(|| "-".into(), |activity| length(activity.oldest_waiting_age.into()))
 }
 
 pub(super) fn queue(queue: &Queue, now: Time) -> String {

@@ -62,18 +62,58 @@ fn columns_stand_in_line() {
     assert_eq!(table.show(), "QUEUE       WAITING  NOTE\nmail          1,000  é\nthumbnails        7\n");
 }
 
-#[test]
-fn the_widest_columns_that_can_be_cut_are_narrowed_until_a_table_fits() {
+/// Two items with an error.
+fn errors() -> Table {
     let mut table = Table::new(&[("ID", Left), ("KIND", Left), ("ERROR", Left), ("AGE", Right)]);
     table.row(["1234567890".into(), "greetings".into(), "no such address".into(), "5m".into()]);
     table.row(["1".into(), "k".into(), "late".into(), "1h".into()]);
-    let within =
-        |width| table.clone().show_within(width, &["KIND", "ERROR"]).lines().nth(1).unwrap().to_owned();
+    table
+}
+
+/// The first row.
+fn first(table: Table, width: Option<usize>, cut: &[(&str, usize)], dropped: &[&str]) -> String {
+    table.show_within(width, cut, dropped).lines().nth(1).expect("a row").to_owned()
+}
+
+#[test]
+fn the_widest_columns_that_can_be_cut_are_narrowed_until_a_table_fits() {
+    let within = |width| first(errors(), width, &[("KIND", 0), ("ERROR", 0)], &[]);
     assert_eq!(within(None), "1234567890  greetings  no such address   5m");
     assert_eq!(within(Some(43)), within(None));
     assert_eq!(within(Some(42)), "1234567890  greetings  no such addre…   5m");
     assert_eq!(within(Some(35)), "1234567890  greetin…  no such…   5m");
     assert_eq!(within(Some(3)), "1234567890  gre…  no s…   5m", "no column is narrower than its heading");
+}
+
+#[test]
+fn columns_are_left_out_before_others_become_narrower_than_their_least_width() {
+    let within = |width| first(errors(), Some(width), &[("KIND", 6), ("ERROR", 12)], &["AGE", "KIND"]);
+    assert_eq!(within(43), "1234567890  greetings  no such address   5m");
+    assert_eq!(within(40), "1234567890  greetings  no such add…   5m");
+    assert_eq!(within(37), "1234567890  greet…  no such add…   5m");
+    assert_eq!(within(36), "1234567890  greetings  no such addr…");
+    assert_eq!(within(31), "1234567890  no such address");
+    assert_eq!(within(22), "1234567890  no such a…", "with nothing left to leave out it is cut further");
+    assert_eq!(first(errors(), None, &[("ERROR", 12)], &["AGE"]).split_whitespace().count(), 6);
+}
+
+#[test]
+fn wide_characters_take_two_columns() {
+    let mut table = Table::new(&[("KIND", Left), ("N", Right)]);
+    table.row(["発送".into(), "1".into()]);
+    table.row(["e\u{301}te".into(), "2".into()]);
+    assert_eq!(table.clone().show(), "KIND  N\n発送  1\ne\u{301}te   2\n");
+    let mut long = Table::new(&[("KIND", Left), ("N", Right)]);
+    long.row(["発送発送発送".into(), "1".into()]);
+    assert_eq!(first(long, Some(10), &[("KIND", 0)], &[]), "発送発…  1");
+    assert_eq!(excerpt("発送発", 5), "発送…");
+    assert_eq!(excerpt("発送", 4), "発送");
+}
+
+#[test]
+fn characters_without_width_are_cut_too() {
+    let marks = format!("e{}", "\u{301}".repeat(1000));
+    assert!(excerpt(&marks, 10).chars().count() < 100);
 }
 
 #[test]

@@ -1,5 +1,6 @@
+use unicode_width::UnicodeWidthStr;
 use windlass_api::Time;
-use windlass_api::items::{Item, ItemError};
+use windlass_api::items::{Item, ItemError, Origin};
 
 use super::shown::{Place, table};
 
@@ -21,14 +22,71 @@ fn failed(kind: &str) -> Item {
     }
 }
 
+/// Fills every column.
+fn busy() -> Item {
+    let error =
+        ItemError { code: Some("smtp_refused".to_owned()), message: "no such address at all".repeat(9) };
+    let origin = Origin { queue: "mail-for-customers".to_owned(), ..Origin::default() };
+    Item {
+        queue: "reports".to_owned(),
+        state: "scheduled".to_owned(),
+        partition: 3,
+        priority: 7,
+        attempts: 2,
+        enqueue_at: Some("2026-02-01T23:00:00Z".parse().expect("a time")),
+        address: Some("customers/4711/2026-q1".to_owned()),
+        origin: Some(origin),
+        error: Some(error),
+        ..failed("発送のお知らせ")
+    }
+}
+
+fn headings(shown: &str) -> Vec<&str> {
+    shown.lines().next().expect("headings").split_whitespace().collect()
+}
+
+fn width(shown: &str) -> usize {
+    shown.lines().map(|line| line.width()).max().expect("lines")
+}
+
 #[test]
-fn a_table_of_items_fits_80_columns() {
-    let items = [failed("greeting"), failed("a-kind-with-a-very-long-name-of-its-own")];
-    let shown = table(&items, now(), Place::Nothing, Some(80));
-    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    assert!(shown.lines().all(|line| line.split("  ").count() >= 6), "{shown}");
-    let unbounded = table(&items, now(), Place::Nothing, None);
-    assert!(unbounded.contains("within a minute") && unbounded.contains("of-its-own"), "{unbounded}");
+fn a_table_of_items_fits_80_columns_and_shows_the_error() {
+    for place in [Place::Nothing, Place::Partition] {
+        for items in [vec![failed("k")], vec![busy()], vec![failed("k"), busy()]] {
+            let shown = table(&items, now(), place, Some(80));
+            assert!(width(&shown) <= 80, "{place:?}\n{shown}");
+            let (heading, at) = (shown.lines().next().expect("headings"), "ERROR");
+            let room = 80 - heading.find(at).expect("a column of errors");
+            assert!(room >= 30 && headings(&shown).starts_with(&["ID", "STATE"]), "{place:?}\n{shown}");
+        }
+    }
+    let all = table(&[failed("k"), busy()], now(), Place::Queue, Some(80));
+    assert_eq!(headings(&all), ["ID", "QUEUE", "STATE", "ERROR"]);
+    assert!(width(&all) <= 80 && all.contains("smtp_refused: "), "{all}");
+}
+
+#[test]
+fn columns_are_left_out_by_rank() {
+    let left = |width| {
+        let shown = table(&[Item { error: None, ..busy() }], now(), Place::Nothing, width);
+        headings(&shown).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = ["ID", "STATE", "KIND", "PRIORITY", "ATTEMPTS", "CREATED", "CHANGED", "DUE", "ADDRESS", "FROM"];
+    assert_eq!(left(None), all);
+    assert_eq!(left(Some(1000)), all);
+    assert_eq!(left(Some(110)), ["ID", "STATE", "KIND", "PRIORITY", "ATTEMPTS", "DUE", "ADDRESS", "FROM"]);
+    assert_eq!(left(Some(80)), ["ID", "STATE", "DUE", "ADDRESS", "FROM"]);
+    assert_eq!(left(Some(40)), ["ID", "STATE"], "which is wider than 40 columns");
+}
+
+#[test]
+fn payloads_that_were_asked_for_are_not_left_out() {
+    let item = Item { json: Some("{\"to\": \"ada@example.com\"}".repeat(9)), ..busy() };
+    let shown = table(std::slice::from_ref(&item), now(), Place::Nothing, Some(80));
+    assert_eq!(headings(&shown), ["ID", "STATE", "ERROR", "PAYLOAD"]);
+    assert!(width(&shown) <= 80, "{shown}");
+    let listed = table(&[item], now(), Place::Partition, Some(80));
+    assert_eq!(headings(&listed), ["ID", "STATE", "ERROR"]);
 }
 
 #[test]
