@@ -86,6 +86,15 @@ impl Failure {
         }
     }
 
+    /// The same, with what to do.
+    pub(crate) fn with_advice(mut self, advice: &str) -> Self {
+        match &mut self.why {
+            Why::Own(error) | Why::Server(error) => error.message = format!("{}; {advice}", error.message),
+            Why::NobodyListens => {}
+        }
+        self
+    }
+
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }

@@ -10,6 +10,7 @@ mod config_flags;
 mod exit;
 mod failed;
 mod feed;
+mod headers;
 mod human;
 mod output;
 mod payload;

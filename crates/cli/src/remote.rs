@@ -10,6 +10,7 @@ use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure, Why};
 use crate::human::excerpt;
+use crate::output::Output;
 
 /// The server that was named, and how to speak with it.
 #[derive(Clone, Debug)]
@@ -46,6 +47,36 @@ impl Remote {
 
     pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {
         self.client.call(request).await.map_err(|error| failed(request, error))
+    }
+}
+
+/// The pages of a long call. A failure of the first page is told at once; from then on, what cannot have happened is tried again for
+/// a while, and that is told.
+#[derive(Debug)]
+pub(crate) struct LongCall<'a> {
+    remote: &'a Remote,
+    out: Output,
+    begun: bool,
+}
+
+impl<'a> LongCall<'a> {
+    pub(crate) fn new(remote: &'a Remote, out: Output) -> Self {
+        Self { remote, out, begun: false }
+    }
+
+    pub(crate) async fn call<C: Call>(&mut self, request: &C) -> Result<C::Reply, ClientError> {
+        let error = match self.remote.client.call(request).await {
+            Ok(reply) => {
+                self.begun = true;
+                return Ok(reply);
+            }
+            Err(error) => error,
+        };
+        if !self.begun || !error.may_pass() || error.outcome() != Outcome::NotApplied {
+            return Err(error);
+        }
+        self.out.talk(&format!("trying again: {}", described(&error)));
+        self.remote.patient.call(request).await
     }
 }
 

@@ -11,6 +11,7 @@ use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
 use crate::exit::{Exit, Failure};
+use crate::headers::headers;
 use crate::human::{moment, relative};
 use crate::output::Output;
 use crate::payload::{Form, payload, shown as payload_shown};
@@ -263,7 +264,7 @@ impl ItemFlags {
             address: self.address,
             max_attempts: self.max_attempts,
             reference: self.reference,
-            headers: self.headers.into_iter().collect(),
+            headers: headers(self.headers)?,
             dead_timeout: self.dead_timeout,
             delay: self.delay,
         })
@@ -274,10 +275,10 @@ async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
     let listed = remote.client().crons().await;
     let of_list = |error| failed(&ListCronsRequest::default(), error);
     let all = ListCronsReply { crons: listed.map_err(of_list)? };
-    out.reply(&all, |now| table(&all.crons, now))
+    out.reply(&all, |now| table(&all.crons, now, out.columns()))
 }
 
-fn table(crons: &[Cron], now: Time) -> String {
+fn table(crons: &[Cron], now: Time, width: Option<usize>) -> String {
     if crons.is_empty() {
         return String::new();
     }
@@ -290,7 +291,8 @@ fn table(crons: &[Cron], now: Time) -> String {
         let (schedule, timezone) = (cron.schedule.clone(), cron.timezone.clone());
         table.row([name, queue, schedule, timezone, next, at(cron.last_at), last_item(cron)]);
     }
-    table.show()
+    let cut = [("CRON", 12), ("QUEUE", 8), ("SCHEDULE", 11)];
+    table.show_within(width, &cut, &["LAST ITEM", "LAST", "TIMEZONE", "QUEUE"])
 }
 
 /// A cron's time zone.
@@ -316,10 +318,17 @@ impl Zone {
     }
 }
 
+/// Lists do not tell its state.
 fn last_item(cron: &Cron) -> String {
-    let Some(LastItem { id, state }) = &cron.last_item else { return "-".into() };
-    let state = state.as_ref().map(|state| format!(", {state}")).unwrap_or_default();
-    format!("{id}{state}")
+    cron.last_item.as_ref().map_or_else(|| "-".into(), |last| last.id.clone())
+}
+
+fn last_item_with_state(cron: &Cron) -> String {
+    match &cron.last_item {
+        None => "-".into(),
+        Some(LastItem { id, state: Some(state) }) => format!("{id}, {state}"),
+        Some(LastItem { id, state: None }) => format!("{id}, not kept any more"),
+    }
 }
 
 fn shown(cron: &Cron, now: Time) -> String {
@@ -342,7 +351,7 @@ fn shown(cron: &Cron, now: Time) -> String {
         ("paused", if cron.paused { "yes".into() } else { "no".into() }),
         ("created", at(Some(cron.created_at))),
         ("last", at(cron.last_at)),
-        ("last item", last_item(cron)),
+        ("last item", last_item_with_state(cron)),
     ]);
     if cron.next_times.is_empty() {
         known.push(("next", at(cron.next_at)));

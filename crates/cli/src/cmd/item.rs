@@ -139,15 +139,30 @@ Examples:
 /// Which item.
 #[derive(Debug, Args)]
 pub(super) struct Name {
-    /// The item's id
-    #[arg(required_unless_present = "address", conflicts_with_all = ["queue", "address"])]
+    /// The item's id, unless --queue and --address name the item
     pub(super) id: Option<String>,
     /// The queue that the address is of
-    #[arg(long, value_name = "QUEUE", requires = "address")]
+    #[arg(long, value_name = "QUEUE")]
     pub(super) queue: Option<String>,
     /// Instead of an id: the item's address in its queue
-    #[arg(long, value_name = "ADDRESS", requires = "queue")]
+    #[arg(long, value_name = "ADDRESS")]
     pub(super) address: Option<String>,
+}
+
+impl Name {
+    /// By hand: clap would name only one of the two ways to name an item.
+    pub(super) fn checked(self) -> Result<Self, Failure> {
+        let message = match (&self.id, &self.queue, &self.address) {
+            (Some(_), None, None) | (None, Some(_), Some(_)) => return Ok(self),
+            (None, None, None) => "name the item: give an ID, or --queue with --address",
+            (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
+                "the item is named by its ID or by --queue and --address, not by both"
+            }
+            (None, Some(_), None) => "--queue is for an address: give an ID, or --queue with --address",
+            (None, None, Some(_)) => "--address is one of a queue: give an ID, or --queue with --address",
+        };
+        Err(Failure::usage(message))
+    }
 }
 
 /// Whether to follow `moved_to`.
@@ -185,7 +200,8 @@ impl ExitStatus {
 impl ItemCommand {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let reply: ItemReply = match self.verb {
-            Verb::Get { name: Name { id, queue, address }, follow: Follow { follow } } => {
+            Verb::Get { name, follow: Follow { follow } } => {
+                let Name { id, queue, address } = name.checked()?;
                 remote.call(&GetItemRequest { id, queue, address, follow }).await?
             }
             Verb::Wait { name, follow, status, timeout } => {
@@ -199,7 +215,8 @@ impl ItemCommand {
             Verb::Suspend(suspend) => return suspend.run(remote, out).await,
             Verb::Resume(resume) => return resume.run(remote, out).await,
             Verb::Explain(name) => return explain(name, remote, out).await,
-            Verb::Cancel(Name { id, queue, address }) => {
+            Verb::Cancel(name) => {
+                let Name { id, queue, address } = name.checked()?;
                 remote.call(&CancelItemRequest { id, queue, address }).await?
             }
         };
@@ -209,13 +226,14 @@ impl ItemCommand {
 }
 
 async fn wait(
-    Name { id, queue, address }: Name,
+    name: Name,
     Follow { follow }: Follow,
     status: ExitStatus,
     timeout: Span,
     remote: &Remote,
     out: Output,
 ) -> Result<Exit, Failure> {
+    let Name { id, queue, address } = name.checked()?;
     let request = WaitItemRequest { id, queue, address, request_timeout: Some(timeout), follow };
     let reply = remote.call(&request).await?;
     out.reply(&reply, |now| shown(&reply.item, now))?;
@@ -228,7 +246,7 @@ async fn wait(
 }
 
 async fn explain(name: Name, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-    let Name { id, queue, address } = name;
+    let Name { id, queue, address } = name.checked()?;
     let reply = remote.call(&ExplainItemRequest { id, queue, address }).await?;
     out.reply(&reply, |_| {
         let mut known = vec![("state", reply.state.clone().unwrap_or_else(|| "not known".into()))];

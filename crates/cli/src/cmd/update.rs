@@ -1,14 +1,15 @@
 //! `windlass item update` and `run-now`: changes of an item that is not leased and has not ended.
 
 use clap::Args;
-use windlass_api::items::{Headers, ItemReply, UpdateItemRequest};
+use windlass_api::items::{GetItemRequest, Headers, ItemReply, UpdateItemRequest};
 use windlass_api::payload::Payload;
-use windlass_api::{Span, Time};
+use windlass_api::{Code, Span, Time};
 
 use super::item::Name;
 use crate::exit::Failure;
+use crate::headers::headers;
 use crate::payload::{Form, payload};
-use crate::remote::Remote;
+use crate::remote::{self, Remote};
 use crate::values::header;
 
 #[derive(Debug, Args)]
@@ -54,15 +55,16 @@ impl Update {
         if request == (UpdateItemRequest { id, queue, address, ..UpdateItemRequest::default() }) {
             return Err(Failure::usage("say what is to change: see `windlass item update --help`"));
         }
-        remote.call(&request).await
+        update(&request, remote).await
     }
 
     fn request(self) -> Result<UpdateItemRequest, Failure> {
-        let Name { id, queue, address } = self.name;
+        let Name { id, queue, address } = self.name.checked()?;
         let given = self.payload.map(|text| payload(text.into_bytes(), self.form)).transpose();
         let given = given.map_err(|why| Failure::usage(format!("the payload: {why}")))?;
         let Payload { json, utf8, bytes } = given.unwrap_or_default();
-        let headers = self.headers.or_else(|| self.no_headers.then(Vec::new));
+        let given = self.headers.or_else(|| self.no_headers.then(Vec::new));
+        let headers = given.map(headers).transpose()?;
         Ok(UpdateItemRequest {
             id,
             queue,
@@ -73,7 +75,7 @@ impl Update {
             max_attempts: self.max_attempts,
             dead_timeout: self.dead_timeout,
             reference: self.reference,
-            headers: headers.map(|headers| Headers { headers: headers.into_iter().collect() }),
+            headers: headers.map(|headers| Headers { headers }),
             json,
             utf8,
             bytes,
@@ -82,7 +84,27 @@ impl Update {
 }
 
 pub(super) async fn run_now(name: Name, remote: &Remote) -> Result<ItemReply, Failure> {
-    let Name { id, queue, address } = name;
+    let Name { id, queue, address } = name.checked()?;
     let delay = Some(Span::ZERO);
-    remote.call(&UpdateItemRequest { id, queue, address, delay, ..UpdateItemRequest::default() }).await
+    let request = UpdateItemRequest { id, queue, address, delay, ..UpdateItemRequest::default() };
+    update(&request, remote).await
+}
+
+/// Sends the request; if the item has ended, the failure says what to do instead.
+async fn update(request: &UpdateItemRequest, remote: &Remote) -> Result<ItemReply, Failure> {
+    let error = match remote.client().call(request).await {
+        Ok(reply) => return Ok(reply),
+        Err(error) => error,
+    };
+    let is_wrong_state = error.code() == Some(Code::WrongState);
+    let failure = remote::failed(request, error);
+    let UpdateItemRequest { id, queue, address, .. } = request.clone();
+    let item = GetItemRequest { id, queue, address, follow: false };
+    if is_wrong_state
+        && let Ok(reply) = remote.client().call(&item).await
+        && reply.item.finished_at.is_some()
+    {
+        return Err(failure.with_advice(&format!("rerun it: `windlass item rerun {}`", reply.item.id)));
+    }
+    Err(failure)
 }

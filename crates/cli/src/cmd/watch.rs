@@ -38,7 +38,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         // A server or an item that is not there is an error here; an item that was there is waited for.
-        let (Name { id, queue, address }, Follow { follow }) = (self.name, self.follow);
+        let (Name { id, queue, address }, Follow { follow }) = (self.name.checked()?, self.follow);
         // The numbers of events are those of one item: beside `after` the stream judges whether it may follow.
         let (follow, stream_follows) = (follow && self.after.is_none(), follow && self.after.is_some());
         let found = remote.patient().call(&GetItemRequest { id, queue, address, follow }).await;

@@ -11,6 +11,8 @@ mod bench;
 #[cfg(test)]
 mod budget;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod crons;
 #[cfg(test)]
 mod docs;
@@ -66,6 +68,8 @@ mod server_process;
 mod signals;
 #[cfg(test)]
 mod storage;
+#[cfg(test)]
+mod terminal;
 #[cfg(test)]
 mod unclaimed;
 #[cfg(test)]

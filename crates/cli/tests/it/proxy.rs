@@ -23,7 +23,11 @@ struct Door {
 
 impl Proxy {
     pub(crate) fn before(server: &Server) -> Self {
-        let target: SocketAddr = server.url.trim_start_matches("http://").parse().unwrap();
+        Self::before_url(&server.url)
+    }
+
+    pub(crate) fn before_url(url: &str) -> Self {
+        let target: SocketAddr = url.trim_start_matches("http://").parse().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, door) = (listener.local_addr().unwrap(), Arc::<Mutex<Door>>::default());
         let accepting = {

@@ -187,6 +187,14 @@ impl Server {
         Going::new(Command::new("/bin/sh").args(["-c", script]).env("WINDLASS_URL", &self.url))
     }
 
+    /// A command on a terminal of its own, so many columns wide: what it says to stderr is on its stdout.
+    pub(crate) fn begin_on_terminal(&self, columns: u32, command: &str) -> Going {
+        let windlass = env!("CARGO_BIN_EXE_windlass");
+        self.begin_shell(&format!(
+            "exec script -qec \"stty cols {columns} rows 24; exec '{windlass}' {command}\" /dev/null"
+        ))
+    }
+
     /// A command that goes on, and finds the server at `url`.
     pub(crate) fn begin_by(&self, url: &str, args: &[&str]) -> Going {
         Going::new(self.command().env("WINDLASS_URL", url).args(args))
@@ -245,6 +253,20 @@ impl Going {
             line.clear();
         }
         line
+    }
+
+    /// Stdout up to these words.
+    pub(crate) fn seen(&mut self, words: &str) -> String {
+        let (mut text, mut byte) = (Vec::new(), [0]);
+        while !text.ends_with(words.as_bytes()) && self.out.read(&mut byte).expect("stdout is piped") > 0 {
+            text.push(byte[0]);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Ends what the command reads.
+    pub(crate) fn hush(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     pub(crate) fn say(&mut self, words: &str) {

@@ -1,29 +1,30 @@
 //! `windlass items change`.
 
+use std::future::pending;
 use std::io::{self, IsTerminal};
 
 use clap::{Args, ValueEnum};
 use windlass_api::items::{ChangeItemsReply, ChangeItemsRequest};
-use windlass_client::Client;
+use windlass_client::ClientError;
 
+use super::dead_letters;
 use super::filter::Filter;
 use crate::exit::{Exit, Failure};
 use crate::failed;
 use crate::human::{count, counted};
 use crate::output::{Output, now};
-use crate::remote::{self, Remote};
+use crate::remote::{self, LongCall, Remote};
+use crate::signals::Signals;
 
-/// Cancel, rerun, delete or run now all items that match
+/// Cancel, rerun, delete, run now, or set the priority of all items that match
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Counts the matching items first. On a terminal, `cancel` and `delete` ask before they change anything; --yes skips count and \
 question. Without a terminal, `delete` needs --yes. Items that come to match after the count are changed too: to leave out \
 items that are produced meanwhile, give --created-before.
 
-Items are judged one by one, the oldest first. After an interruption, the items changed so far stay changed. `cancel` is for \
-live items: leased ones stay until their workers give them up. `rerun` is for items that have ended, whose payloads are kept. \
-`run-now` is for scheduled ones, `set-priority` for all that are not leased and have not ended, and `delete` for all: nothing \
-of them is kept.
+Items are judged one by one, the oldest first. After Ctrl-C, the items changed so far stay changed. Failed items that went to a \
+dead queue are not rerun: send them back with `windlass queue redrive`.
 
 Examples:
   windlass items change mail rerun --state failed --error-code smtp_refused
@@ -31,10 +32,10 @@ Examples:
   windlass items change mail set-priority --priority 0 --kind invoice
   windlass items change mail delete --state completed --changed-before 1d --yes")]
 pub(super) struct Change {
+    /// The queue
     queue: String,
+    /// What to do with the items
     action: Action,
-    #[command(flatten)]
-    filter: Filter,
     /// With set-priority: 0 to 255; 0 goes first
     #[arg(long, value_name = "N", required_if_eq("action", "set-priority"))]
     priority: Option<u32>,
@@ -44,14 +45,22 @@ pub(super) struct Change {
     /// Skip the count and the question
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
+    // Last: its heading holds for all flags after it.
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
+    /// Live items: leased ones stay until their workers give them up
     Cancel,
+    /// Items that have ended and whose payloads are kept
     Rerun,
+    /// Scheduled items
     RunNow,
+    /// All items: nothing of them is kept
     Delete,
+    /// Items that are not leased and have not ended
     SetPriority,
 }
 
@@ -66,18 +75,33 @@ impl Action {
         }
     }
 
-    /// What was done to the items.
-    const fn done(self) -> &'static str {
+    /// What was done to so many items: `2 items cancelled`.
+    fn done(self, items: u64, priority: Option<u32>) -> String {
+        let (items, is_one) = (counted(items, "item"), items == 1);
         match self {
-            Self::Cancel => "cancelled",
-            Self::Rerun => "rerun",
-            Self::RunNow => "due now",
-            Self::Delete => "deleted",
-            Self::SetPriority => "of another priority",
+            Self::Cancel => format!("{items} cancelled"),
+            Self::Rerun => format!("{items} rerun"),
+            Self::RunNow => format!("{items} {} due now", if is_one { "is" } else { "are" }),
+            Self::Delete => format!("{items} deleted"),
+            Self::SetPriority => {
+                let priority = priority.unwrap_or_default();
+                format!("{items} {} priority {priority} now", if is_one { "has" } else { "have" })
+            }
         }
     }
 
-    /// Whether somebody at a terminal is asked first: `delete` keeps nothing, and `cancel` ends work that waits.
+    /// What can be done with only some of the items that match.
+    const fn can_be(self) -> &'static str {
+        match self {
+            Self::Cancel => "can be cancelled",
+            Self::Rerun => "can be rerun",
+            Self::RunNow => "can be due now",
+            Self::Delete => "can be deleted",
+            Self::SetPriority => "can have another priority",
+        }
+    }
+
+    /// Whether the program asks on a terminal first: `delete` keeps nothing, and `cancel` ends work that waits.
     const fn is_asked_about(self) -> bool {
         match self {
             Self::Cancel | Self::Delete => true,
@@ -88,21 +112,22 @@ impl Action {
 
 impl Change {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let somebody_is_there = io::stdin().is_terminal() && io::stderr().is_terminal();
-        self.check(somebody_is_there)?;
-        let (action, dry_run, yes) = (self.action, self.dry_run, self.yes);
+        let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        self.check(has_terminal)?;
+        let (action, priority, dry_run, yes) = (self.action, self.priority, self.dry_run, self.yes);
         let request = self.request()?;
         let mut matched = None;
         if !yes {
             let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
-            let dry = changed(remote.client(), dry, None, out).await.complete()?;
+            let dry = changed(remote, dry.clone(), None, None, out).await.complete(&dry)?;
             if dry_run {
                 out.reply(&dry, |_| would_be(&dry, action))?;
-                failed::told(&dry.failed, out);
+                told(&dry, out);
                 return Ok(Exit::Done);
             }
             if dry.matched == 0 {
-                out.reply(&dry, |_| done(&dry, action))?;
+                out.reply(&dry, |_| format!("{}\n", action.done(0, priority)))?;
+                hint(&request, action, remote, out).await;
                 return Ok(Exit::Done);
             }
             if !out.json() {
@@ -112,26 +137,47 @@ impl Change {
         }
         if let Some(matched) = matched
             && action.is_asked_about()
-            && somebody_is_there
+            && has_terminal
             && !agreed(action, matched, out)?
         {
             out.talk("nothing was changed");
             return Ok(Exit::Refused);
         }
-        let Changed { reply, failure } = changed(remote.patient(), request, matched, out).await;
-        // Pages before the one that failed stay changed.
-        if failure.is_none() || reply.matched > 0 {
-            out.reply(&reply, |_| done(&reply, action))?;
+        // Only now: from here on Ctrl-C does not end the program by itself.
+        let signals = Some(Signals::hear()?);
+        let Changed { reply, end } = changed(remote, request.clone(), matched, signals, out).await;
+        if let End::Stopped = end {
+            if out.json() {
+                out.document(&reply)?;
+            }
+            told(&reply, out);
+            let so_far = action.done(reply.changed, priority);
+            let message = format!(
+                "stopped: {so_far} so far, the page under way not counted; run it again for the rest"
+            );
+            return Err(Failure::interrupted(message));
         }
-        let exit = ended(&reply, out);
-        failure.map_or(Ok(exit), Err)
+        // Pages before the one that failed stay changed.
+        if matches!(end, End::Complete) || reply.matched > 0 {
+            out.reply(&reply, |_| format!("{}\n", action.done(reply.changed, priority)))?;
+        }
+        let exit = told(&reply, out);
+        match end {
+            End::Failed(error) => Err(failure(&request, action, *error)),
+            End::Complete | End::Stopped => {
+                if reply.matched == 0 {
+                    hint(&request, action, remote, out).await;
+                }
+                Ok(exit)
+            }
+        }
     }
 
-    fn check(&self, somebody_is_there: bool) -> Result<(), Failure> {
+    fn check(&self, has_terminal: bool) -> Result<(), Failure> {
         if self.priority.is_some() && self.action != Action::SetPriority {
             return Err(Failure::usage("--priority is for set-priority"));
         }
-        if self.action == Action::Delete && !(self.yes || self.dry_run || somebody_is_there) {
+        if self.action == Action::Delete && !(self.yes || self.dry_run || has_terminal) {
             let message = "deleted items are gone for good, and there is nobody to ask: say --yes";
             return Err(Failure::usage(message));
         }
@@ -155,71 +201,135 @@ fn would_be(dry: &ChangeItemsReply, action: Action) -> String {
     } else {
         format!("{} items match", count(dry.matched))
     };
-    if dry.changed == dry.matched {
+    if dry.changed >= dry.matched {
         return format!("{matched}\n");
     }
-    format!("{matched}, and {} of them would be {}\n", count(dry.changed), action.done())
+    format!("{matched}, and {} of them {}\n", count(dry.changed), action.can_be())
 }
 
-fn done(reply: &ChangeItemsReply, action: Action) -> String {
-    format!("{} {}\n", counted(reply.changed, "item"), action.done())
-}
-
-/// All pages as one reply, up to the page that failed.
+/// All pages as one reply, up to the page that failed or that was not waited for.
 struct Changed {
     reply: ChangeItemsReply,
-    failure: Option<Failure>,
+    end: End,
+}
+
+enum End {
+    Complete,
+    Failed(Box<ClientError>),
+    /// By a signal.
+    Stopped,
 }
 
 impl Changed {
-    fn complete(self) -> Result<ChangeItemsReply, Failure> {
-        self.failure.map_or(Ok(self.reply), Err)
+    fn complete(self, request: &ChangeItemsRequest) -> Result<ChangeItemsReply, Failure> {
+        match self.end {
+            End::Complete => Ok(self.reply),
+            End::Failed(error) => Err(remote::failed(request, *error)),
+            End::Stopped => Err(Failure::interrupted("stopped while counting: nothing was changed")),
+        }
     }
 }
 
 /// `matched` is how many items are expected, if that is known.
-async fn changed(client: &Client, request: ChangeItemsRequest, matched: Option<u64>, out: Output) -> Changed {
+async fn changed(
+    remote: &Remote,
+    mut request: ChangeItemsRequest,
+    matched: Option<u64>,
+    mut signals: Option<Signals>,
+    out: Output,
+) -> Changed {
     let bar = out.progress(matched);
-    let mut pages = client.queue(&request.queue).change(request.clone());
-    let mut all = ChangeItemsReply::default();
-    let mut failure = None;
-    while let Some(page) = pages.next().await {
+    let mut pages = LongCall::new(remote, out);
+    let mut reply = ChangeItemsReply::default();
+    let end = loop {
+        let page = tokio::select! {
+            page = pages.call(&request) => page,
+            () = asked_to_stop(&mut signals) => break End::Stopped,
+        };
         match page {
-            Ok(page) => add(&mut all, page),
-            Err(error) => {
-                failure = Some(remote::failed(&request, error));
-                break;
+            Ok(page) => {
+                request.pivot = page.pivot.clone();
+                add(&mut reply, page);
             }
+            Err(error) => break End::Failed(Box::new(error)),
         }
-        bar.set_position(all.matched);
-        bar.set_message(format!("{} matched", count(all.matched)));
-    }
+        if request.pivot.is_none() {
+            break End::Complete;
+        }
+        bar.set_position(reply.matched);
+        bar.set_message(format!("{} matched", count(reply.matched)));
+    };
     bar.finish_and_clear();
-    Changed { reply: all, failure }
+    Changed { reply, end }
 }
 
+async fn asked_to_stop(signals: &mut Option<Signals>) {
+    match signals {
+        Some(signals) => drop(signals.asked().await),
+        None => pending().await,
+    }
+}
+
+/// A server that is no Windlass may answer with any numbers.
 fn add(all: &mut ChangeItemsReply, page: ChangeItemsReply) {
-    all.matched += page.matched;
-    all.changed += page.changed;
+    all.matched = all.matched.saturating_add(page.matched);
+    all.changed = all.changed.saturating_add(page.changed);
     all.failed.extend(page.failed);
 }
 
-/// Asks whoever is at the terminal.
-fn agreed(action: Action, matched: u64, out: Output) -> Result<bool, Failure> {
-    out.pass(format!("{} {}? [y/N] ", action.name(), counted(matched, "item")).as_bytes());
-    let mut answer = String::new();
-    io::stdin()
-        .read_line(&mut answer)
-        .map_err(|error| Failure::local(format!("cannot read the answer: {error}")))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+/// Why the change did not go on.
+fn failure(request: &ChangeItemsRequest, action: Action, error: ClientError) -> Failure {
+    let failure = remote::failed(request, error);
+    if failure.exit != Exit::Unknown {
+        return failure;
+    }
+    let again = match action {
+        Action::Cancel => "run it again: items already cancelled no longer match",
+        Action::Rerun => "run it again: items already rerun no longer match",
+        Action::RunNow => "run it again: items already due no longer match",
+        Action::Delete => "run it again: items already deleted are gone",
+        Action::SetPriority => "run it again: it does no harm to items that have the priority already",
+    };
+    failure.with_advice(again)
 }
 
-/// Of each page the first hundred items that failed are known.
-fn ended(reply: &ChangeItemsReply, out: Output) -> Exit {
+/// Asks on the terminal.
+fn agreed(action: Action, matched: u64, out: Output) -> Result<bool, Failure> {
+    loop {
+        out.pass(format!("{} {}? [y/N] ", action.name(), counted(matched, "item")).as_bytes());
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer);
+        if read.map_err(|error| Failure::local(format!("cannot read the answer: {error}")))? == 0 {
+            // The end of the input, with the cursor behind the question.
+            out.pass(b"\n");
+            return Ok(false);
+        }
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "" | "n" | "no" => return Ok(false),
+            _ => out.talk("say yes or no"),
+        }
+    }
+}
+
+/// The server lists at most 100 failed items per page; the rest is counted.
+fn told(reply: &ChangeItemsReply, out: Output) -> Exit {
     let exit = failed::told(&reply.failed, out);
-    let untold = (reply.matched - reply.changed).saturating_sub(reply.failed.len() as u64);
+    let untold = reply.matched.saturating_sub(reply.changed).saturating_sub(reply.failed.len() as u64);
     if untold > 0 && !out.json() {
         out.talk(&format!("and {} more that failed", counted(untold, "item")));
     }
     exit
+}
+
+/// Where items that match have gone, if none was there to rerun.
+async fn hint(request: &ChangeItemsRequest, action: Action, remote: &Remote, out: Output) {
+    if action != Action::Rerun || out.json() {
+        return;
+    }
+    let filter = request.filter.clone().unwrap_or_default();
+    if let Some(dead_queue) = dead_letters::of(&request.queue, filter, remote).await {
+        let redrive = format!("send them back with `windlass queue redrive {dead_queue}`");
+        out.talk(&format!("items that match went to the dead queue {dead_queue}: {redrive}"));
+    }
 }

@@ -1,12 +1,11 @@
 //! The filters of `items.find` as flags.
 
-use std::collections::BTreeMap;
-
 use clap::{Args, ValueEnum};
 use windlass_api::Time;
 use windlass_api::items::{ItemFilter, Kinds, States};
 
 use crate::exit::Failure;
+use crate::headers::headers;
 use crate::values::{Since, header};
 
 #[derive(Clone, Debug, Args)]
@@ -39,16 +38,16 @@ pub(super) struct Filter {
     /// Only items that this cron made
     #[arg(long)]
     cron: Option<String>,
-    /// Only items produced at this time or later; a duration is so long ago
+    /// Only items produced at this time or later (a TIME, or a duration back from now, like 2h)
     #[arg(long, value_name = "TIME")]
     created_after: Option<Since>,
-    /// Only items produced before this time
+    /// Only items produced before this time (a TIME, or a duration back from now, like 2h)
     #[arg(long, value_name = "TIME")]
     created_before: Option<Since>,
-    /// Only items whose state last became another at this time or later
+    /// Only items whose state last became another at this time or later (a TIME, or a duration back from now, like 2h)
     #[arg(long, value_name = "TIME")]
     changed_after: Option<Since>,
-    /// Only items whose state last became another before this time
+    /// Only items whose state last became another before this time (a TIME, or a duration back from now, like 2h)
     #[arg(long, value_name = "TIME")]
     changed_before: Option<Since>,
 }
@@ -67,6 +66,18 @@ enum State {
 }
 
 impl State {
+    const fn is_for_all_queues(self) -> bool {
+        match self {
+            Self::Suspended | Self::Failed | Self::Expired => true,
+            Self::Held
+            | Self::Scheduled
+            | Self::Waiting
+            | Self::Leased
+            | Self::Completed
+            | Self::Cancelled => false,
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -83,6 +94,11 @@ impl State {
 }
 
 impl Filter {
+    /// Whether all queues can be searched with it: the server looks there only for items that need somebody.
+    pub(super) fn is_for_all_queues(&self) -> bool {
+        self.states.as_ref().is_some_and(|states| states.iter().all(|state| state.is_for_all_queues()))
+    }
+
     /// Durations are counted back from `now` once, so that all pages have the same filter.
     pub(super) fn at(self, now: Time) -> Result<ItemFilter, Failure> {
         let names = |states: Vec<State>| states.into_iter().map(|state| state.name().to_owned()).collect();
@@ -103,16 +119,4 @@ impl Filter {
             changed_before: moment(self.changed_before),
         })
     }
-}
-
-/// All filters must hold, and no item has two values of one name.
-fn headers(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
-    let mut headers = BTreeMap::new();
-    for (name, value) in given {
-        if headers.contains_key(&name) {
-            return Err(Failure::usage(format!("--header: `{name}` is given twice")));
-        }
-        headers.insert(name, value);
-    }
-    Ok(headers)
 }

@@ -9,17 +9,17 @@ use super::shown::{self, Place};
 use crate::exit::{Exit, Failure};
 use crate::human::{count, counted};
 use crate::output::{Output, now};
-use crate::remote::{Remote, failed};
+use crate::remote::{LongCall, Remote, failed};
 
 /// The most items of one page.
 const PAGE: u32 = 1000;
 
-/// Find items by what they show, also those that have ended
+/// Find items by state, kind, header, error or time, also those that have ended
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The newest come first. A TIME is RFC 3339, like 2026-01-31T12:00:00Z, or a duration like 2h, which means two hours ago. \
+The newest come first. A TIME is RFC 3339, like 2026-01-31T12:00:00Z. \
 Without a QUEUE all queues are searched, for items that are suspended, failed or expired: at most the newest 1000 are shown, \
-and --all needs a QUEUE.
+and --all needs a QUEUE. On a terminal that is too narrow, columns are left out; piped, the table has all of them.
 
 Examples:
   windlass items find mail --state failed --changed-after 2h
@@ -29,8 +29,6 @@ Examples:
 pub(super) struct Find {
     /// The queue; all queues if none is named
     queue: Option<String>,
-    #[command(flatten)]
-    filter: Filter,
     /// The oldest first
     #[arg(long)]
     oldest: bool,
@@ -46,26 +44,39 @@ pub(super) struct Find {
     /// Go on without partitions that do not serve, and name them
     #[arg(long)]
     partial: bool,
+    // Last: its heading holds for all flags after it.
+    #[command(flatten)]
+    filter: Filter,
 }
 
 impl Find {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        if self.all && self.queue.is_none() {
-            return Err(Failure::usage(
-                "--all needs a QUEUE: without one, at most the newest 1000 items are shown",
-            ));
-        }
+        self.check()?;
         let place = if self.queue.is_none() { Place::Queue } else { Place::Nothing };
         let (newest, most) = (self.limit.min(PAGE), self.most());
         let found = self.found(remote, out).await?;
+        out.reply(&found, |now| shown::table(&found.items, now, place, out.columns()))?;
         if !out.json() {
             told(&found, most, out);
         }
         if !out.json() && place == Place::Queue && found.items.len() >= newest as usize {
             out.talk(&format!("only the newest {} are shown: name a queue for all", count(newest.into())));
         }
-        out.reply(&found, |now| shown::table(&found.items, now, place, out.columns()))?;
         Ok(Exit::Done)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.queue.is_some() {
+            return Ok(());
+        }
+        if self.all {
+            let message = "--all needs a QUEUE: without one, at most the newest 1000 items are shown";
+            return Err(Failure::usage(message));
+        }
+        if !self.filter.is_for_all_queues() {
+            return Err(Failure::usage("name a QUEUE, or --state with suspended, failed or expired"));
+        }
+        Ok(())
     }
 
     /// The most items to show.
@@ -86,12 +97,12 @@ impl Find {
         };
         let mut found = FindItemsReply::default();
         let mut progress = Progress { out, bar: None };
-        let mut client = remote.client();
+        let mut pages = LongCall::new(remote, out);
         loop {
-            let page = client.call(&request).await.map_err(|error| failed(&request, error))?;
+            let page = pages.call(&request).await.map_err(|error| failed(&request, error))?;
             let only_missing = page.scanned == 0 && page.items.is_empty() && !page.missing.is_empty();
             found.items.extend(page.items);
-            found.scanned += page.scanned;
+            found.scanned = found.scanned.saturating_add(page.scanned);
             found.missing.extend(page.missing);
             found.pivot = page.pivot;
             let room = most.saturating_sub(found.items.len().try_into().unwrap_or(u32::MAX));
@@ -99,8 +110,6 @@ impl Find {
             if room == 0 || found.pivot.is_none() || only_missing {
                 break;
             }
-            // A long walk goes on over troubles of the moment.
-            client = remote.patient();
             progress.show(&found);
             request = FindItemsRequest { pivot: found.pivot.clone(), limit: Some(room.min(PAGE)), ..request };
         }

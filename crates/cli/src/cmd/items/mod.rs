@@ -1,6 +1,7 @@
-//! `windlass items`: items by what they show, and changes of all that match.
+//! `windlass items`: items by state, kind, header, error or time, and changes of all that match.
 
 mod change;
+pub(super) mod dead_letters;
 mod filter;
 mod find;
 pub(super) mod shown;
@@ -13,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::Remote;
 
-/// Find items by what they show, and change all that match
+/// Find items by state, kind, header, error or time, and change all that match
 #[derive(Debug, Args)]
 pub(crate) struct Items {
     #[command(subcommand)]

@@ -14,6 +14,7 @@ use super::item::ExitStatus;
 use super::watch::{Watched, watch};
 use crate::exit::{Exit, Failure};
 use crate::feed::{Feed, Input, Limits, Stream};
+use crate::headers::headers;
 use crate::output::Output;
 use crate::payload::{Form, payload};
 use crate::remote::Remote;
@@ -121,8 +122,8 @@ impl Produce {
     }
 
     /// What the flags say, without a payload.
-    fn item(&self) -> NewItem {
-        NewItem {
+    fn item(&self) -> Result<NewItem, Failure> {
+        Ok(NewItem {
             kind: self.kind.clone(),
             priority: self.priority,
             enqueue_at: self.enqueue_at,
@@ -132,14 +133,14 @@ impl Produce {
             address: self.address.clone(),
             group: self.group.clone(),
             reference: self.reference.clone(),
-            headers: self.headers.iter().cloned().collect(),
+            headers: headers(self.headers.clone())?,
             ..NewItem::default()
-        }
+        })
     }
 
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let Payload { json, utf8, bytes } = payload;
-        let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
+        let items = vec![NewItem { json, utf8, bytes, ..self.item()? }];
         let Self { queue, idempotency_key, watch, status, .. } = self;
         let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
         let reply = remote.call(&request).await?;
@@ -181,7 +182,7 @@ impl Produce {
         }
         let stream = Stream {
             client: remote.patient().clone(),
-            feed: NewItems { defaults: self.item(), queue: self.queue },
+            feed: NewItems { defaults: self.item()?, queue: self.queue },
             limits: Limits::of_items(self.batch_size.into()),
             in_flight: self.in_flight.into(),
         };

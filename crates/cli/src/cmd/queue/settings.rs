@@ -49,13 +49,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BYTES")]
     retention_max_bytes: Option<u64>,
     /// Which ended items keep their payload [failed]
-    #[arg(long, value_name = "WHOSE")]
+    #[arg(long, value_name = "WHICH")]
     retain_payload: Option<RetainPayload>,
     /// Which ended items are kept: those with something to show, or all [shown]
     #[arg(long, value_name = "WHICH")]
     keep: Option<Keep>,
-    /// A header that items are found by from an index, `reference` for the reference; can be given several times, at most 8;
-    /// empty for none
+    /// A header to index for `items find`, `reference` for the reference; can be given several times, at most 8; empty for none
     #[arg(long = "indexed-header", value_name = "NAME")]
     indexed_headers: Option<Vec<String>>,
     /// The most items that have not ended; 0 for no limit [0]
