@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_api_derive::{reply, request};
 
 use crate::error::Details;
-use crate::items::{Item, ItemError, MovedTo, Origin, ProduceError};
+use crate::items::{AttemptLog, Item, ItemError, MovedTo, Origin, ProduceError};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 
@@ -124,9 +124,9 @@ pub struct ImportItem {
     #[field(15)]
     #[schemars(range(max = 9007199254740991_u64))]
     pub permit: Option<u64>,
-    /// Ignored: the item comes in without a lease.
+    /// With `started_at`: who had the latest lease of the item. 1 to 128 characters.
     #[field(16)]
-    #[schemars(extend("pattern" = "^[^\\u0000]*$"))]
+    #[schemars(length(min = 1, max = 128))]
     pub client_id: Option<String>,
     /// Ignored: the item comes in without a lease.
     #[field(17)]
@@ -171,10 +171,10 @@ pub struct ImportItem {
     /// Where the item was moved from before.
     #[field(26)]
     pub origin: Option<Origin>,
-    /// Ignored: the state begins anew.
+    /// When the state of the item last became another: `created_at` if unset or before that.
     #[field(30)]
     pub changed_at: Option<Time>,
-    /// Ignored: the item comes in without a lease.
+    /// With `client_id`: when the latest lease of the item began, whatever became of that lease.
     #[field(31)]
     pub started_at: Option<Time>,
     /// The cron that made the item; there need not be one of that name.
@@ -186,6 +186,9 @@ pub struct ImportItem {
     /// Ignored: only live items come in.
     #[field(34)]
     pub moved_to: Option<MovedTo>,
+    /// As `item.get` shows it: the newest ten are taken.
+    #[field(35)]
+    pub attempt_log: Option<AttemptLog>,
 }
 
 impl From<Item> for ImportItem {
@@ -225,6 +228,7 @@ impl From<Item> for ImportItem {
             cron: item.cron,
             scheduled_at: item.scheduled_at,
             moved_to: item.moved_to,
+            attempt_log: item.attempt_log,
         }
     }
 }

@@ -33,6 +33,11 @@ pub struct GroupNumber(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permit(pub u64);
 
+impl Permit {
+    /// Never given to anybody.
+    pub const NONE: Self = Self(0);
+}
+
 /// What clients know an item by. It alone tells the partition, and sorts in the order of production within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId {

@@ -136,7 +136,7 @@ pub struct Item {
     #[field(12)]
     pub created_at: Time,
     /// When its state last became another: at first `created_at`. A retry, a release and a new lease count; an extend, an emit, a
-    /// cancel request and an update within a state do not.
+    /// cancel request and an update within a state do not. For what fell due it is the time at which it was due.
     #[field(30)]
     pub changed_at: Time,
     /// The number of its last event.
@@ -167,7 +167,8 @@ pub struct Item {
     /// While suspended: what it waits for, if its worker said so.
     #[field(29)]
     pub reason: Option<String>,
-    /// Once final: since when.
+    /// Once final: since when it counts as ended, from which its retention is counted. Later than `changed_at` if it fell due while
+    /// no server ran, or did not find the queue that it was to move to.
     #[field(20)]
     pub finished_at: Option<Time>,
     /// The address its producer gave it.

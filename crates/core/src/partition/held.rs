@@ -50,5 +50,5 @@ impl Partition {
 /// Known for the item's latest ended lease; older permits, and ones never given, have no reason.
 fn lost_because(extras: Option<&Extras>, held: Held) -> Option<LeaseEnd> {
     let last = extras?.last_lease.as_ref()?;
-    (last.permit == held.permit).then_some(last.end)
+    (last.permit == held.permit && last.permit != Permit::NONE).then_some(last.end)
 }

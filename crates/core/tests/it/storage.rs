@@ -1,7 +1,9 @@
 //! Lists, imports and deletions: what an operator sees and does.
 
+use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::id::ItemNumber;
+use windlass_core::attempt::{Attempt, AttemptEnd};
+use windlass_core::id::{ItemId, ItemNumber, Permit};
 use windlass_core::item::{CronRun, Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
@@ -9,7 +11,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{Clear, Delete, DeleteAny, Import, ImportItem, LeaseItems, List, NewItem};
+use windlass_core::verbs::{Clear, Delete, DeleteAny, Held, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
 use crate::script::{RetryItem, START, Script, again, error, import_item, item, items};
@@ -110,8 +112,20 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     let first = script.produce_one();
     let created_at = Some(Timestamp(START.0 - 1_000_000));
     let run = CronRun { name: "nightly".into(), scheduled_at: Timestamp(5) };
+    let attempt = |number| Attempt {
+        attempt: number,
+        client_id: "worker there".into(),
+        leased_at: Timestamp(u64::from(number)),
+        ended_at: Timestamp(u64::from(number) + 1),
+        end: AttemptEnd::Retried,
+        error: Some(error("it broke there")),
+    };
+    let (changed_at, started_at) = (Timestamp(START.0 - 5), Timestamp(START.0 - 500));
     let full = ImportItem {
         created_at,
+        changed_at: Some(changed_at),
+        started: Some((started_at, "worker there".into())),
+        attempt_log: (1..=12).map(attempt).collect(),
         attempts: 2,
         max_attempts: Some(7),
         dead_timeout: Some(Span::from_secs(3600)),
@@ -126,7 +140,10 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
         let put = Change::PutBody { number: imported[0], part, body: body.into() };
         assert!(script.changes.contains(&put), "{body}");
     }
+    let logged: Vec<Bytes> = script.changes.iter().filter_map(attempt_of(imported[0])).collect();
+    assert_eq!(logged, (3..=12).map(|number| attempt(number).encode()).collect::<Vec<_>>(), "the newest ten");
     let item = script.get(imported[0]);
+    assert_eq!((item.changed_at(), item.started()), (changed_at, Some((started_at, &"worker there".into()))));
     assert_eq!((Some(item.created_at), item.attempts, &*item.kind), (created_at, 2, "mail"));
     let extras = item.extras.unwrap();
     assert_eq!(extras.facts_bytes, 5);
@@ -136,6 +153,39 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     assert_eq!(script.get(imported[1]).created_at, script.now);
     let last = script.produce_one();
     assert_eq!(script.order(), [first, imported[0], imported[1], last]);
+}
+
+/// The body of an attempt of that item.
+fn attempt_of(of: ItemNumber) -> impl Fn(&Change) -> Option<Bytes> {
+    move |change| match change {
+        Change::PutBody { number, part: Part::Attempt(_), body } if *number == of => Some(body.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_item_is_imported_with_its_past_in_every_state() {
+    let mut script = Script::new();
+    let (created_at, changed_at) = (Timestamp(START.0 - 9_000), Timestamp(START.0 - 5_000));
+    let past = || ImportItem {
+        created_at: Some(created_at),
+        changed_at: Some(changed_at),
+        started: Some((Timestamp(START.0 - 7_000), "worker there".into())),
+        attempts: 1,
+        ..import_item("default")
+    };
+    let later = ImportItem { due_at: Some(START + Span::from_secs(9)), ..past() };
+    let suspended = ImportItem { suspended: Some(Box::default()), ..past() };
+    let too_early = ImportItem { changed_at: Some(Timestamp(5)), ..past() };
+    for (index, number) in
+        import(&mut script, vec![past(), later, suspended, too_early]).into_iter().enumerate()
+    {
+        let item = script.get(number);
+        assert_eq!(item.changed_at(), if index == 3 { created_at } else { changed_at });
+        assert_eq!(item.started().map(|(at, _)| at), Some(Timestamp(START.0 - 7_000)));
+        let held = Held { id: ItemId { number, partition: script.partition.id() }, permit: Permit(0) };
+        assert_eq!(script.complete(held, None), Err(Refusal::LeaseLost { reason: None }), "never given");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
+use windlass_core::attempt::{Attempt, AttemptEnd};
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{CronRun, ItemError, MoveReason, Origin, Suspension};
@@ -132,7 +133,7 @@ fn import_item(
         Arrival::Refused(message) => return Ok(Err(refused(message))),
         Arrival::Wrong(problem) => return Err(Problem::invalid(format!("`{within}{problem}"))),
     };
-    let ignored = [("id", &item.id), ("queue", &item.queue), ("client_id", &item.client_id)];
+    let ignored = [("id", &item.id), ("queue", &item.queue)];
     for (field, text) in ignored {
         text.as_deref().map_or(Ok(()), |text| check::no_nul(format_args!("{within}{field}"), text))?;
     }
@@ -160,13 +161,24 @@ fn import_item(
     let error = item.error.map(|error| item_error(within, error)).transpose()?;
     let origin = item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()?;
     let cron = item.cron.map(|cron| cron_run(within, &cron, item.scheduled_at)).transpose()?;
+    let client_id = item.client_id.as_deref();
+    client_id
+        .map_or(Ok(()), limits::check_client_id)
+        .map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    let started = item.started_at.map(check::moment).zip(client_id.map(Into::into));
+    let attempts = item.attempt_log.into_iter().flat_map(|log| log.attempts).enumerate();
+    let attempt = |(index, logged)| attempt(format_args!("{within}attempt_log[{index}]."), logged);
+    let attempt_log = attempts.map(attempt).collect::<Result<Vec<Attempt>, Problem>>()?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(verbs::ImportItem {
         kind: kinds.get(kind),
         priority: check::priority(format_args!("{within}priority"), item.priority.unwrap_or(0))?,
         group,
         created_at: item.created_at.map(check::moment),
+        changed_at: item.changed_at.map(check::moment),
+        started,
         attempts: item.attempts.unwrap_or(0),
+        attempt_log,
         due_at,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
@@ -192,6 +204,22 @@ fn cron_run(
         return Err(Problem::invalid(format!("`{within}scheduled_at` must be set where `cron` is")));
     };
     Ok(Box::new(CronRun { name: cron.into(), scheduled_at: check::moment(scheduled_at) }))
+}
+
+fn attempt(within: fmt::Arguments<'_>, logged: items::Attempt) -> Result<Attempt, Problem> {
+    let client_id = logged.client_id.as_str();
+    limits::check_client_id(client_id).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    let Some(end) = AttemptEnd::named(&logged.outcome) else {
+        return Err(Problem::invalid(format!("`{within}outcome` must be one that item.get shows")));
+    };
+    Ok(Attempt {
+        attempt: logged.attempt,
+        client_id: client_id.into(),
+        leased_at: check::moment(logged.leased_at),
+        ended_at: check::moment(logged.ended_at),
+        end,
+        error: logged.error.map(|error| item_error(within, error)).transpose()?,
+    })
 }
 
 fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<ItemError, Problem> {

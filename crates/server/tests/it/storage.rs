@@ -10,7 +10,7 @@ use windlass_api::storage::{
 use windlass_api::{JSON, PROTOBUF, Span, Time};
 
 use crate::http::Http;
-use crate::world::TestServer;
+use crate::world::{TestServer, held, held_in, list, with};
 
 const QUEUE: &str = "q";
 
@@ -140,12 +140,9 @@ fn kept(item: Item) -> Item {
         partition: 0,
         state: state.to_owned(),
         permit: None,
-        client_id: None,
         leased_at: None,
         lease_deadline: None,
         cancel_requested: None,
-        changed_at: item.created_at,
-        started_at: None,
         ..item
     }
 }
@@ -252,6 +249,99 @@ async fn items_that_have_ended_or_lost_their_payload_are_refused_one_by_one() {
     let none = json!({"queue": QUEUE, "items": [{"utf8": "x", "state": "expired"}]});
     let imported = http.ok("storage/items.import", none).await;
     assert_eq!(imported["items"][0]["error"]["code"], "invalid_argument");
+}
+
+/// What an import takes over of the past of an item.
+const PAST: [&str; 6] = ["created_at", "changed_at", "started_at", "client_id", "attempts", "attempt_log"];
+
+#[tokio::test]
+async fn an_import_takes_what_item_get_shows_of_live_items() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1, "max_attempts": 0})).await;
+    http.ok("queues.create", json!({"queue": "other"})).await;
+    let ids = http.produce(QUEUE, json!([{"utf8": "a"}, {"utf8": "b"}, {"utf8": "c"}, {"utf8": "d"}])).await;
+    let error = json!({"message": "busy", "code": "later"});
+    for _ in 0..2 {
+        let leased = http.lease(QUEUE, 4).await;
+        let again = |item: &Value| with(held(item), json!({"delay": "0s", "error": error}));
+        let again: Vec<Value> = leased.iter().map(again).collect();
+        http.ok("queue.retry", json!({"queue": QUEUE, "items": again})).await;
+    }
+    // One is leased, one suspended, one scheduled, and one waits.
+    let leased = http.lease(QUEUE, 3).await;
+    http.ok("queue.suspend", held_in(QUEUE, &leased[1..2])).await;
+    let later = with(held(&leased[2]), json!({"delay": "1h"}));
+    http.ok("queue.retry", json!({"queue": QUEUE, "items": [later]})).await;
+    for (id, state) in ids.iter().zip(["waiting", "suspended", "scheduled", "waiting"]) {
+        let shown = http.item(id).await;
+        let import = json!({"queue": "other", "items": [shown]});
+        let imported = http.ok("storage/items.import", import).await["items"][0]["id"].clone();
+        let imported = http.item(&imported).await;
+        assert_eq!(imported["state"], state);
+        for field in PAST {
+            assert!(shown.get(field).is_some(), "{field}: {shown}");
+            assert_eq!(imported[field], shown[field], "{field} of one that is {state}");
+        }
+        assert_eq!((imported.get("leased_at"), imported.get("lease_deadline")), (None, None));
+    }
+    let waits = http.lease("other", 2).await;
+    let elsewhere = json!({"id": waits[0]["id"], "permit": leased[0]["permit"]});
+    let judged = http.ok("queue.complete", json!({"queue": "other", "items": [elsewhere]})).await;
+    let failed = &judged["failed"][0];
+    assert_eq!((&failed["code"], failed.get("details")), (&json!("lease_lost"), None), "{failed}");
+}
+
+/// A time long ago.
+fn past(second: usize) -> String {
+    format!("2020-01-01T00:00:{second:02}Z")
+}
+
+#[tokio::test]
+async fn an_imported_item_changed_no_earlier_than_it_was_made() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
+    let items = json!([
+        {"utf8": "due long ago", "enqueue_at": past(1)},
+        {"utf8": "changed before it was made", "changed_at": past(1)},
+        {"utf8": "made and due long ago", "created_at": past(1), "enqueue_at": past(2)},
+        {"utf8": "changed long ago", "created_at": past(1), "changed_at": past(2)},
+    ]);
+    http.ok("storage/items.import", json!({"queue": QUEUE, "items": items})).await;
+    let mut waiting = Vec::new();
+    while waiting.len() < 4 {
+        let listed = http.ok("storage/items.list", json!({"queue": QUEUE, "partition": 1})).await;
+        waiting = list(&listed["items"]);
+    }
+    for item in &waiting {
+        let expected = match item["utf8"].as_str().expect("a text") {
+            "due long ago" | "changed before it was made" => item["created_at"].clone(),
+            _ => json!("2020-01-01T00:00:02.000000Z"),
+        };
+        assert_eq!(item["changed_at"], expected, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn a_past_that_no_item_can_have_is_refused() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let attempt = json!({
+        "attempt": 1, "client_id": "c", "leased_at": past(1), "ended_at": past(2), "outcome": "retried",
+    });
+    for (wrong, field) in [
+        (json!({"client_id": "", "started_at": past(1)}), "items[0].client_id"),
+        (
+            json!({"attempt_log": [with(attempt.clone(), json!({"outcome": "lost"}))]}),
+            "attempt_log[0].outcome",
+        ),
+        (
+            json!({"attempt_log": [with(attempt.clone(), json!({"client_id": ""}))]}),
+            "attempt_log[0].client_id",
+        ),
+        (json!({"attempt_log": [with(attempt, json!({"error": {"message": ""}}))]}), "attempt_log[0].error"),
+    ] {
+        let import = json!({"queue": QUEUE, "items": [with(json!({"utf8": "a"}), wrong.clone())]});
+        let (status, code, message) = http.refused("storage/items.import", &import).await;
+        assert_eq!((status, &*code), (400, "invalid_argument"), "{wrong}");
+        assert!(message.contains(field), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::produce::stored_bytes;
+use crate::attempt::{Attempt, LOGGED_MAX};
 use crate::footprint::Footprint;
 use crate::headers::Hashes;
-use crate::item::{CronRun, Extras, ItemError, Origin, State, Suspension};
+use crate::id::Permit;
+use crate::item::{CronRun, Extras, ItemError, LastLease, LeaseEnd, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::verbs::route::Keys;
@@ -33,7 +35,13 @@ pub struct ImportItem {
     pub group: Option<Arc<str>>,
     /// Unset: now.
     pub created_at: Option<Timestamp>,
+    /// Unset, or before `created_at`: since it was made.
+    pub changed_at: Option<Timestamp>,
+    /// When its latest lease began, and who had it.
+    pub started: Option<(Timestamp, Arc<str>)>,
     pub attempts: u32,
+    /// Its attempts that did not complete, in the order in which they ended: the newest [`LOGGED_MAX`] are taken.
+    pub attempt_log: Vec<Attempt>,
     /// Unset: waiting at once. In the past: it is started with whatever else is due.
     pub due_at: Option<Timestamp>,
     /// Unset: the queue's counts.
@@ -63,7 +71,8 @@ impl ImportItem {
 
     pub(crate) fn bytes(&self) -> usize {
         let origin = self.origin.as_ref().and_then(|origin| origin.error.as_ref());
-        let errors = [self.error.as_ref(), origin].into_iter().flatten();
+        let attempts = self.attempt_log.iter().filter_map(|attempt| attempt.error.as_ref());
+        let errors = [self.error.as_ref(), origin].into_iter().flatten().chain(attempts);
         let errors = errors.map(|error| error.message.len()).sum::<usize>();
         errors + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
     }
@@ -111,13 +120,20 @@ impl Partition {
         let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
         let created_at = item.created_at.unwrap_or(now);
+        let changed_at = item.changed_at.filter(|at| *at > created_at);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
             (None, Some(due_at)) => State::Scheduled { due_at },
-            (None, None) => State::Waiting { since: created_at },
+            (None, None) => State::Waiting { since: changed_at.unwrap_or(created_at) },
         };
+        let changed_at = changed_at.filter(|_| !matches!(state, State::Waiting { .. }));
+        let last_lease =
+            item.started.map(|(leased_at, client_id)| before_import(leased_at, client_id, &state));
+        let attempts = item.attempt_log.iter().rev().take(LOGGED_MAX as usize).rev();
         let extras = Extras {
+            last_lease,
+            changed_at,
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
             address: item.address,
@@ -136,9 +152,25 @@ impl Partition {
             attempts: item.attempts,
             state,
             extras,
-            bodies: Bodies::given(item.body, item.facts),
+            bodies: Bodies::Given {
+                payload: Some(item.body),
+                facts: item.facts,
+                attempts: attempts.map(Attempt::encode).collect(),
+            },
             hashes: item.hashes,
         };
         Ok(self.create(now, draft, out))
     }
+}
+
+/// The latest lease of an imported item. No permit to it is worth anything here, and what became of it matters only for the
+/// place of the item.
+fn before_import(leased_at: Timestamp, client_id: Arc<str>, state: &State) -> LastLease {
+    let end = match state {
+        State::Suspended(_) => LeaseEnd::Suspended,
+        State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Final(_) => {
+            LeaseEnd::Retried
+        }
+    };
+    LastLease { permit: Permit::NONE, end, client_id, leased_at }
 }

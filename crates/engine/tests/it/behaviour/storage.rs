@@ -1,9 +1,11 @@
 //! What operators see of a queue, and what they do with it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::{Extras, Phase, State};
+use windlass_core::item::{Extras, Item, Phase, State};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Requeue, Settings};
@@ -143,13 +145,18 @@ fn import_of(view: ItemView) -> ImportItem {
         State::Scheduled { due_at } => Some(due_at),
         State::Waiting { .. } | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
     };
+    let changed_at = Some(view.item.changed_at());
+    let started = view.item.started().map(|(at, client_id)| (at, client_id.clone()));
     let extras = view.item.extras.map_or_else(Extras::default, |extras| *extras);
     ImportItem {
         kind: view.item.kind,
         priority: view.item.priority,
         group: view.member.map(|member| member.group),
         created_at: Some(view.item.created_at),
+        changed_at,
+        started,
         attempts: view.item.attempts,
+        attempt_log: Vec::new(),
         due_at,
         max_attempts: Some(view.max_attempts),
         dead_timeout: extras.dead_timeout,
@@ -193,9 +200,17 @@ async fn what_one_queue_lists_another_imports(world: &World) {
         };
         views.into_iter().map(one).collect()
     };
-    for list in [List::Queue, List::Scheduled] {
-        let (there, here) = (all(world, &queue, list, 7).await, all(world, &target, list, 9).await);
-        assert_eq!(seen(there), seen(here));
+    let past = |views: &[ItemView]| -> Vec<(Timestamp, Option<(Timestamp, Arc<str>)>)> {
+        let started = |item: &Item| item.started().map(|(at, client_id)| (at, client_id.clone()));
+        views.iter().map(|view| (view.item.changed_at(), started(&view.item))).collect()
+    };
+    for _ in ["before", "after a restart"] {
+        for list in [List::Queue, List::Scheduled] {
+            let (there, here) = (all(world, &queue, list, 7).await, all(world, &target, list, 9).await);
+            assert_eq!(past(&there), past(&here));
+            assert_eq!(seen(there), seen(here));
+        }
+        world.restart().await;
     }
     let listed = all(world, &target, List::Queue, 100).await;
     assert!(listed.iter().all(|view| view.item.state.phase() == Phase::Waiting));
