@@ -100,10 +100,82 @@ fn a_partial_search_ends_where_only_missing_partitions_are_left() {
 }
 
 #[test]
-fn a_header_is_not_asked_for_twice() {
-    let twice =
-        ["items", "find", "mail", "--header", "a=1", "--header", "a=2", "--url", "http://127.0.0.1:9"];
-    assert!(run(&twice).failed(2).contains("`a` is given twice"));
+fn a_header_is_not_given_twice() {
+    let twice = ["--header", "a=1", "--header", "a=2", "--url", "http://127.0.0.1:9"];
+    for command in [
+        ["items", "find", "mail"].as_slice(),
+        &["item", "update", "00000000-0000-8080-8000-000000000001"],
+        &["produce", "mail", "1"],
+        &["cron", "create", "nightly", "mail", "@daily", "1"],
+    ] {
+        let wrong = run(&[command, &twice].concat()).failed(2);
+        assert!(wrong.contains("`a` is given twice"), "{command:?}: {wrong}");
+    }
+}
+
+#[test]
+fn all_queues_are_searched_for_three_states_only() {
+    let find = |flags: &[&str]| run(&[&["items", "find", "--url", "http://127.0.0.1:9"], flags].concat());
+    for flags in [[].as_slice(), &["--state", "waiting"], &["--state", "failed,completed"]] {
+        let wrong = find(flags).failed(2);
+        assert!(wrong.contains("name a QUEUE, or --state with suspended, failed or expired"), "{wrong}");
+    }
+    find(&["--state", "suspended,failed,expired"]).failed(3);
+}
+
+#[test]
+fn each_filter_finds_its_item() {
+    let server = Server::with_queue("mail", &["--keep", "all", "--retain-payload", "all"]);
+    server.run(&["group", "create", "mail", "letter", "--item", "\"member\""]).ok();
+    server.produce("mail", &["\"at an address\"", "--address", "a", "--delay", "1h"]);
+    server.produce("mail", &["\"for reference\"", "--reference", "order 7", "--delay", "1h"]);
+    server.run(&["cron", "create", "nightly", "mail", "@daily", "\"by the cron\""]).ok();
+    server.run(&["cron", "trigger", "nightly"]).ok();
+    server.run(&["lease", "mail", "--client-id", "worker-7"]).ok();
+    let found = |filter: &[&str]| {
+        let find = ["items", "find", "mail", "--payloads", "--json"];
+        let reply = server.run(&[&find, filter].concat()).json();
+        let items = reply["items"].as_array().expect("items").iter();
+        items.map(|item| item["json"].as_str().expect("a payload").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["--group", "letter"]), ["member"]);
+    assert_eq!(found(&["--address", "a"]), ["at an address"]);
+    assert_eq!(found(&["--reference", "order 7"]), ["for reference"]);
+    assert_eq!(found(&["--cron", "nightly"]), ["by the cron"]);
+    assert_eq!(found(&["--client-id", "worker-7"]), ["by the cron"]);
+    assert_eq!(found(&["--created-after", "1h"]).len(), 4);
+    assert_eq!(found(&["--created-after", "2999-01-01T00:00:00Z"]).len(), 0);
+    assert_eq!(found(&["--changed-before", "2999-01-01T00:00:00Z"]).len(), 4);
+    assert_eq!(found(&["--changed-before", "1h"]).len(), 0);
+}
+
+#[test]
+fn a_limit_above_a_page_is_found_in_several() {
+    let server = Server::with_queue("mail", &[]);
+    server.run_with(&["produce", "mail"], &"{\"json\": 1}\n".repeat(2200)).ok();
+    let found = server.run(&["items", "find", "mail", "--limit", "2100"]);
+    assert_eq!((ids(&found.out).len(), found.err.contains("there may be more")), (2100, true));
+    let mut all = ids(&server.run(&["items", "find", "mail", "--all"]).ok());
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 2200);
+}
+
+#[test]
+fn a_later_page_of_a_find_is_tried_again_and_that_is_told() {
+    let item = json!({"id": "00000000-0000-8080-8000-000000000001", "state": "failed"});
+    let page = |pivot: Option<&str>| {
+        ("200 OK", json!({"items": [&item], "scanned": u64::MAX, "missing": [], "pivot": pivot}).to_string())
+    };
+    let loading = json!({"error": {"code": "unavailable", "message": "loading", "details": {"outcome": "not_applied"}}});
+    let loading = ("503 Service Unavailable", loading.to_string());
+    let answers = vec![page(Some("p")), loading.clone(), loading.clone(), page(None)];
+    let url = fake_server::answer_in_turn(answers);
+    let found = run(&["items", "find", "mail", "--url", &url]);
+    assert_eq!((found.code, found.err.as_str()), (Some(0), "trying again: loading (unavailable)\n"));
+    assert_eq!(ids(&found.out).len(), 2);
+    let url = fake_server::answer_in_turn(vec![loading, page(None)]);
+    assert_eq!(run(&["items", "find", "mail", "--url", &url]).failed(3), "error: loading (unavailable)\n");
 }
 
 #[test]
@@ -191,6 +263,35 @@ fn an_item_is_updated_and_run_now() {
     assert!(says(&server.run(&["item", "run-now", &id]).ok(), "state", "waiting"));
     server.lease("mail");
     assert!(server.run(&["item", "run-now", &id]).failed(1).contains("(wrong_state)"));
+}
+
+#[test]
+fn an_update_sets_when_an_item_is_due_and_expires() {
+    let server = Server::with_queue("mail", &[]);
+    let id = server.produce("mail", &["hello", "--address", "a"]);
+    let update = |flags: &[&str]| server.run(&[&["item", "update", &id], flags].concat()).ok();
+    let later = update(&["--enqueue-at", "2999-01-01T00:00:00Z", "--dead-timeout", "7d"]);
+    assert!(later.contains("2999-01-01 00:00:00 UTC") && says(&later, "state", "scheduled"), "{later}");
+    assert!(later.contains("\nexpires "), "{later}");
+    let bytes = update(&["--delay", "1h", "--payload", "{}", "--as", "utf8"]);
+    assert!(says(&bytes, "state", "scheduled") && !bytes.contains("2999-"), "{bytes}");
+    assert_eq!(server.item(&id)["utf8"], "{}");
+    let now = server.run(&["item", "run-now", "--queue", "mail", "--address", "a"]).ok();
+    assert!(says(&now, "state", "waiting"), "{now}");
+    assert!(says(&update(&["--dead-timeout", "1ms"]), "state", "expired"));
+}
+
+#[test]
+fn a_wait_follows_an_item_to_the_latest_of_its_chain() {
+    let server = with_failed(&["invoice"], &[]);
+    let old = ids(&server.run(&["items", "find", "mail"]).ok())[0].clone();
+    let new = server.run(&["item", "rerun", &old]).ok().trim().to_owned();
+    let mut wait = server.begin(&["item", "wait", &old, "--follow", "--exit-status"]);
+    let held = server.lease("mail");
+    server.run(&["complete", "mail", &held, "--result", "1"]).ok();
+    assert!(wait.line().ends_with(&new));
+    assert!(says(&wait.end().ok(), "state", "completed"));
+    assert!(says(&server.run(&["item", "wait", &old]).ok(), "state", "failed"));
 }
 
 #[test]
@@ -296,7 +397,7 @@ fn a_dead_queue_that_is_missing_is_warned_of() {
 }
 
 #[test]
-fn dead_letters_are_listed_with_their_error_and_keep_their_addresses_back() {
+fn dead_letters_show_their_error_and_a_taken_address_is_skipped() {
     let server = Server::with_queue("dead", &[]);
     server.run(&["queue", "create", "mail", "--dead-queue", "dead"]).ok();
     server.produce("mail", &["first", "--address", "a"]);
@@ -314,7 +415,7 @@ fn dead_letters_are_listed_with_their_error_and_keep_their_addresses_back() {
 }
 
 #[test]
-fn what_items_failed_of_is_counted_by_code() {
+fn error_codes_of_kept_items_are_counted() {
     let server = with_failed(&["a", "b"], &[]);
     server.produce("mail", &["c"]);
     let latest = fail(&server, "timeout");
@@ -328,10 +429,36 @@ fn what_items_failed_of_is_counted_by_code() {
 }
 
 #[test]
+fn queues_are_listed_in_the_order_that_is_asked_for() {
+    let server = with_failed(&["a"], &[]);
+    server.run(&["queue", "create", "later"]).ok();
+    for queue in ["mail", "later", "later"] {
+        server.produce(queue, &["1"]);
+    }
+    let order = |order: &str| ids(&server.run(&["queue", "list", "--order", order]).ok());
+    assert_eq!(order("name"), ["later", "mail"]);
+    assert_eq!(order("waiting"), ["later", "mail"]);
+    assert_eq!(order("failed"), ["mail", "later"]);
+    assert_eq!(order("oldest"), ["mail", "later"]);
+    let oldest = server.run(&["queue", "list", "--order", "oldest"]).ok();
+    let headings: Vec<_> = oldest.split_whitespace().take(3).collect();
+    assert_eq!(headings, ["QUEUE", "WAITING", "OLDEST"]);
+    let ages = oldest.lines().skip(1).filter_map(|row| row.split_whitespace().nth(2));
+    assert!(ages.clone().count() == 2 && ages.clone().all(|age| age != "-"), "{oldest}");
+    assert!(!server.run(&["queue", "list"]).ok().contains("OLDEST"));
+}
+
+#[test]
 fn what_went_on_in_a_queue_is_shown_by_stretches_of_time() {
     let server = with_failed(&["a"], &[]);
     let table = server.run(&["queue", "history", "mail", "--span", "24h"]).ok();
-    assert!(table.starts_with("FROM "), "{table}");
+    assert!(
+        table.starts_with("FROM ")
+            && table.lines().next().is_some_and(|line| line.ends_with("WAITED 50%  WAITED 99%"))
+    );
+    let busy: Vec<_> = table.lines().skip(1).filter(|row| !row.ends_with('-')).collect();
+    let cells: Vec<_> = busy[0].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!((busy.len(), &cells[1..5]), (1, ["1", "0", "1", "0"].as_slice()), "{table}");
     let history = server.run(&["queue", "history", "mail", "--json"]).json();
     let buckets = history["queues"][0]["buckets"].as_array().unwrap();
     let total = |name: &str| buckets.iter().map(|bucket| bucket[name].as_u64().unwrap()).sum::<u64>();

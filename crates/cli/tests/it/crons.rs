@@ -56,6 +56,19 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
 }
 
 #[test]
+fn the_last_item_of_a_cron_is_shown_as_gone_once_it_is_forgotten() {
+    let server = Server::with_queue("reports", &[]);
+    server.run(&["cron", "create", "nightly", "reports", "30 2 * * *", "1"]).ok();
+    let id = server.run(&["cron", "trigger", "nightly"]).ok();
+    let held = server.lease("reports");
+    server.run(&["complete", "reports", &held]).ok();
+    let info = server.run(&["cron", "info", "nightly"]).ok();
+    assert!(info.contains(&format!("{}, not kept any more\n", id.trim())), "{info}");
+    let list = server.run(&["cron", "list"]).ok();
+    assert!(list.contains(id.trim()) && !list.contains("not kept"), "{list}");
+}
+
+#[test]
 fn a_bad_schedule_is_refused_with_what_is_wrong() {
     let server = Server::with_queue("reports", &[]);
     let said = server.run(&["cron", "create", "nightly", "reports", "0 25 * * *", "1"]).failed(1);

@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
+/// The status of a stream of events.
+pub(crate) const STREAM: &str = "200 Stream";
+
 /// Answers every request with this status and body. Returns the URL.
 pub(crate) fn answer(status: &'static str, body: String) -> String {
     answer_in_turn(vec![(status, body)])
@@ -26,7 +29,8 @@ pub(crate) fn answer_in_turn(answers: Vec<(&'static str, String)>) -> String {
 
 fn answer_one(connection: &mut TcpStream, (status, body): &(&str, String)) {
     let _asked = connection.read(&mut [0; 8192]);
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+    let media = if *status == STREAM { "text/event-stream" } else { "application/json" };
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {media}\r\nconnection: close\r\n");
     let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
     let _gone = connection.write_all(answer.as_bytes());
 }

@@ -1,6 +1,6 @@
 //! Words of a server and of those who produce never reach a terminal as commands to it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fake_server;
 use crate::world::{Server, run};
@@ -15,7 +15,7 @@ fn is_safe(text: &str) -> bool {
 #[test]
 fn an_error_is_told_escaped_and_on_one_line() {
     let message = format!("{WORDS}\nerror: all is lost");
-    let body = serde_json::json!({"error": {"code": WORDS, "message": message}}).to_string();
+    let body = json!({"error": {"code": WORDS, "message": message}}).to_string();
     // JSON escapes some of them by itself: a hostile server does not.
     let body = body.replace("\\u009b", "\u{9b}").replace("\\u007f", "\u{7f}");
     let url = fake_server::answer("409 Conflict", body);
@@ -30,7 +30,7 @@ fn an_error_is_told_escaped_and_on_one_line() {
 #[test]
 fn items_are_shown_escaped() {
     let server = Server::with_queue("mail", &[]);
-    let item = serde_json::json!({
+    let item = json!({
         "utf8": WORDS, "kind": "k\u{9b}", "address": WORDS, "reference": WORDS, "headers": {WORDS: WORDS},
     });
     let produced = server.run_with(&["produce", "mail", "--json"], &format!("{item}\n"));
@@ -52,6 +52,9 @@ fn items_are_shown_escaped() {
         &["item", "explain", id],
         &["item", "get", "--queue", "mail", "--address", WORDS],
         &["queue", "stats", "mail"],
+        &["queue", "errors", "mail"],
+        &["items", "find", "mail", "--payloads"],
+        &["items", "find", "--state", "failed"],
         &["queue", "info", WORDS],
     ] {
         for json in [[].as_slice(), &["--json"]] {
@@ -63,6 +66,71 @@ fn items_are_shown_escaped() {
             );
         }
     }
+}
+
+#[test]
+fn tables_and_lines_of_a_hostile_server_are_shown_escaped() {
+    let payload = json!({"utf8": WORDS});
+    let moved_to = json!({"queue": WORDS, "id": WORDS});
+    let origin = json!({"queue": WORDS, "id": WORDS, "reason": WORDS, "error": {"message": WORDS}});
+    let item = json!({
+        "id": WORDS, "queue": WORDS, "state": WORDS, "kind": WORDS, "address": WORDS, "origin": origin, "moved_to": moved_to,
+        "error": {"code": WORDS, "message": WORDS}, "result": payload, "utf8": WORDS,
+    });
+    let cron = json!({
+        "cron": WORDS, "queue": WORDS, "schedule": WORDS, "timezone": WORDS, "item": payload, "catch_up": WORDS,
+        "overlap": WORDS, "last_item": {"id": WORDS, "state": WORDS},
+    });
+    let failed: Vec<_> = (0..9).map(|_| json!({"id": WORDS, "code": WORDS, "message": WORDS})).collect();
+    let counted = json!({"code": WORDS, "message": WORDS, "count": 1, "id": WORDS});
+    let queue = json!({"queue": WORDS, "dead_queue": WORDS, "warnings": [WORDS], "indexed_headers": [WORDS]});
+    for (command, reply) in [
+        (["items", "find", "mail"].as_slice(), json!({"items": [item]})),
+        (&["items", "find", "--state", "failed"], json!({"items": [item]})),
+        (
+            &["items", "change", "mail", "rerun", "--yes"],
+            json!({"matched": 9, "changed": 0, "failed": failed}),
+        ),
+        (&["items", "change", "mail", "rerun", "--yes"], json!({"matched": 2, "failed": failed[..2]})),
+        // The list goes on until it has as many items as it was to show.
+        (&["storage", "list", "mail", "--partition", "0", "--limit", "1"], json!({"items": [item]})),
+        (&["item", "get", "x"], json!({"item": item})),
+        (&["queue", "errors", "mail"], json!({"errors": [counted]})),
+        (&["queue", "info", "mail"], json!({"queue": queue})),
+        (&["queue", "list"], json!({"queues": [queue]})),
+        (&["cron", "info", "nightly"], json!({"cron": cron})),
+    ] {
+        let url = fake_server::answer("200 OK", raw(&reply));
+        for json in [[].as_slice(), &["--json"]] {
+            let ended = run(&[command, json, &["--url", &url]].concat());
+            assert!(is_safe(&ended.out) && is_safe(&ended.err), "{command:?} {json:?}: {ended:?}");
+            let shown = format!("{}{}", ended.out, ended.err);
+            let bell = if json.is_empty() { "\\u{7}" } else { "\\u0007" };
+            assert!(shown.contains(bell), "{command:?} {json:?}: {ended:?}");
+            assert!(json.is_empty() || is_json_lines(&ended.out), "{command:?}: {ended:?}");
+        }
+    }
+    // A list goes on until a page is empty.
+    let pages = || vec![("200 OK", raw(&json!({"crons": [cron]}))), ("200 OK", raw(&json!({"crons": []})))];
+    let listed = run(&["cron", "list", "--url", &fake_server::answer_in_turn(pages())]).ok();
+    assert!(is_safe(&listed) && listed.contains("\\u{7}"), "{listed:?}");
+}
+
+/// JSON escapes some of the words by itself: a hostile server does not.
+fn raw(document: &Value) -> String {
+    document.to_string().replace("\\u009b", "\u{9b}").replace("\\u007f", "\u{7f}")
+}
+
+#[test]
+fn where_an_item_went_on_is_shown_escaped() {
+    let item = json!({"item": {"id": "x", "queue": "mail", "state": "failed"}}).to_string();
+    let end = json!({"reason": "final", "state": "failed", "moved_to": {"queue": WORDS, "id": WORDS}});
+    let state = json!({"state": WORDS, "at": "2026-01-31T12:00:00Z", "reason": WORDS});
+    let frames = format!("event: state\ndata: {}\n\nevent: end\ndata: {}\n\n", raw(&state), raw(&end));
+    let answers = vec![("200 OK", item.clone()), (fake_server::STREAM, frames), ("200 OK", item)];
+    let url = fake_server::answer_in_turn(answers);
+    let watched = run(&["item", "watch", "x", "--url", &url]).ok();
+    assert!(is_safe(&watched) && watched.contains("went on as  a\\u{1b}[2J\\u{7}"), "{watched:?}");
 }
 
 fn is_json_lines(text: &str) -> bool {

@@ -5,63 +5,40 @@ use std::net::TcpListener;
 
 use crate::world::{run, windlass};
 
-const COMMANDS: [&[&str]; 48] = [
-    &["serve"],
-    &["queue", "create"],
-    &["queue", "list"],
-    &["queue", "info"],
-    &["queue", "update"],
-    &["queue", "delete"],
-    &["queue", "stats"],
-    &["queue", "clear"],
-    &["queue", "redrive"],
-    &["queue", "rebalance"],
-    &["queue", "reload"],
-    &["produce"],
-    &["lease"],
-    &["complete"],
-    &["retry"],
-    &["extend"],
-    &["release"],
-    &["items", "find"],
-    &["items", "change"],
-    &["item", "get"],
-    &["item", "wait"],
-    &["item", "watch"],
-    &["item", "update"],
-    &["item", "run-now"],
-    &["item", "rerun"],
-    &["queue", "history"],
-    &["queue", "errors"],
-    &["item", "cancel"],
-    &["item", "explain"],
-    &["queue", "pause"],
-    &["queue", "resume"],
-    &["queue", "block"],
-    &["queue", "unblock"],
-    &["rules"],
-    &["top"],
-    &["storage", "list"],
-    &["storage", "export"],
-    &["storage", "import"],
-    &["storage", "delete"],
-    &["storage", "unclaimed"],
-    &["storage", "adopt"],
-    &["storage", "drop"],
-    &["work"],
-    &["bench"],
-    &["inspect"],
-    &["backup"],
-    &["config"],
-    &["completions"],
-];
+/// All commands that do something, as the reference names them.
+fn commands() -> Vec<Vec<String>> {
+    let page = run(&["reference"]).ok();
+    let headings = page.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(" windlass "));
+    let commands = headings.map(|heading| heading.split(' ').map(str::to_owned).collect());
+    let commands: Vec<Vec<String>> = commands.collect();
+    let is_alone = |command: &&Vec<String>| {
+        !commands.iter().any(|other| other.len() > command.len() && other.starts_with(command))
+    };
+    commands.iter().filter(is_alone).cloned().collect()
+}
 
 #[test]
 fn every_command_shows_an_example() {
-    for command in COMMANDS {
-        let help = run(&[command, &["--help"]].concat()).ok();
+    let commands = commands();
+    assert!(commands.contains(&vec!["cron".into(), "info".into()]) && commands.len() > 60, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let help = run(&[&words[..], &["--help"]].concat()).ok();
         let example = format!("  windlass {}", command.join(" "));
         assert!(help.contains("Example") && help.contains(&example), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn an_item_is_named_in_one_of_two_ways() {
+    let id = "00000000-0000-8080-8000-000000000001";
+    for verb in ["get", "wait", "watch", "update", "run-now", "rerun", "cancel", "explain"] {
+        for name in [[].as_slice(), &["--queue", "mail"], &["--address", "a"]] {
+            let wrong = run(&[&["item", verb], name].concat()).failed(2);
+            assert!(wrong.contains("ID, or --queue with --address"), "{verb} {name:?}: {wrong}");
+        }
+        let both = run(&["item", verb, id, "--queue", "mail", "--address", "a"]).failed(2);
+        assert!(both.contains("not by both"), "{verb}: {both}");
     }
 }
 
