@@ -1,9 +1,12 @@
 //! What went on in queues lately.
 
+use std::collections::BTreeSet;
+
 use windlass_api::Span as WireSpan;
 use windlass_api::queues::{
     HistoryBucket as WireBucket, QueueHistory as WireHistory, QueuesHistoryReply, QueuesHistoryRequest,
 };
+use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_engine::{HISTORY_QUEUES_MAX, HISTORY_SPAN_MAX, HistoryBucket, QueueHistory};
 
@@ -22,7 +25,9 @@ pub(super) async fn show(
         return Err(Problem::invalid("`queues` must hold 1 to 100 names"));
     }
     let names = names.map(|names| names.iter().map(|name| check::queue_name_in("queues", name)).collect());
-    let names: Option<Vec<_>> = names.transpose()?;
+    let mut names: Option<Vec<_>> = names.transpose()?;
+    let mut told = BTreeSet::new();
+    names.iter_mut().for_each(|names| names.retain(|name: &QueueName| told.insert(name.clone())));
     let history = context.engine().history(names.as_deref(), span(request.span)?)?;
     Ok(Answer::read(QueuesHistoryReply { queues: history.into_iter().map(queue).collect() }))
 }

@@ -64,6 +64,78 @@ async fn a_history_without_names_tells_of_the_queues_with_the_most_waiting_items
     assert_eq!(counts.collect::<Vec<_>>(), [("b", 0), ("c", 3)]);
 }
 
+#[tokio::test]
+async fn a_history_is_gone_after_a_restart_and_with_its_queue() {
+    let (mut server, mut http) = TestServer::with_queue(json!({})).await;
+    let produced = async |http: &mut Http| {
+        let told = http.ok("queues.history", json!({"queues": ["q"]})).await;
+        sum(&told["queues"][0], "produced")
+    };
+    http.produce("q", json!([{"utf8": "x"}])).await;
+    assert_eq!(produced(&mut http).await, 1);
+    server.restart().await;
+    let mut http = server.connect().await;
+    assert_eq!(produced(&mut http).await, 0);
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 1, "the item itself is kept");
+
+    http.produce("q", json!([{"utf8": "x"}])).await;
+    http.ok("queues.delete", json!({"queue": "q", "force": true})).await;
+    let (status, code, _) = http.refused("queues.history", &json!({"queues": ["q"]})).await;
+    assert_eq!((status, code.as_str()), (404, "not_found"));
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    assert_eq!(produced(&mut http).await, 0);
+}
+
+#[tokio::test]
+async fn a_history_tells_of_a_queue_once_and_of_a_hundred_at_most() {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    let names: Vec<String> = (0..102).map(|number| format!("q{number:03}")).collect();
+    for name in &names {
+        http.ok("queues.create", json!({"queue": name})).await;
+    }
+    http.produce("q101", json!([{"utf8": "x"}, {"utf8": "y"}])).await;
+    http.produce("q050", json!([{"utf8": "x"}])).await;
+    let told = async |http: &mut Http, request: Value| -> Vec<Value> {
+        let told = list(&http.ok("queues.history", request).await["queues"]);
+        told.iter().map(|history| history["queue"].clone()).collect()
+    };
+    let by_default = told(&mut http, json!({})).await;
+    assert_eq!(
+        (by_default.len(), &by_default[..3]),
+        (100, &[json!("q101"), json!("q050"), json!("q000")][..])
+    );
+    let twice = json!({"queues": ["q007", "q001", "q007", "q007"]});
+    assert_eq!(told(&mut http, twice).await, ["q007", "q001"]);
+    assert_eq!(told(&mut http, json!({"queues": names[..100]})).await, names[..100]);
+    for queues in [json!(names[..101]), json!([])] {
+        let (status, _, message) = http.refused("queues.history", &json!({"queues": queues})).await;
+        assert!(status == 400 && message.contains("1 to 100"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn failed_items_that_are_not_kept_any_more_do_not_count_in_the_order_of_queues() {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    for (queue, count) in [("a", 0), ("b", 1), ("c", 3), ("d", 2)] {
+        http.ok("queues.create", json!({"queue": queue})).await;
+        if count > 0 {
+            http.produce(queue, json!(vec![json!({"utf8": "x"}); count])).await;
+            let leased = http.lease(queue, count).await;
+            fail(&mut http, queue, &leased).await;
+        }
+    }
+    let by_failed = json!({"order": "failed"});
+    assert_eq!(listed(&mut http, by_failed.clone()).await, ["c", "d", "b", "a"]);
+    let of_c = json!({"queue": "c", "action": "delete", "filter": {"states": ["failed"]}, "limit": 2});
+    assert_eq!(http.ok("items.change", of_c).await["changed"], 2);
+    assert_eq!(listed(&mut http, by_failed.clone()).await, ["d", "b", "c", "a"]);
+    let of_d = json!({"queue": "d", "action": "delete", "filter": {}});
+    assert_eq!(http.ok("items.change", of_d).await["changed"], 2);
+    assert_eq!(listed(&mut http, by_failed).await, ["b", "c", "a", "d"]);
+}
+
 async fn listed(http: &mut Http, request: Value) -> Vec<Value> {
     let queues = list(&http.ok("queues.list", request).await["queues"]);
     queues.iter().map(|queue| queue["queue"].clone()).collect()
