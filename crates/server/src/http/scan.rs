@@ -61,9 +61,7 @@ fn too_many(place: &Place<'_>, field: &Field) -> Problem {
     let name = field.name;
     match field.count {
         Count::One => Problem::invalid(format!("`{place}{name}` is there more than once")),
-        Count::List => {
-            Problem::invalid(format!("`{place}{name}` has too many entries: there must be 1 to {LIST_MAX}"))
-        }
+        Count::List => Problem::invalid(format!("`{place}{name}` has too many entries: at most {LIST_MAX}")),
         Count::Headers => check::too_many_headers(place),
     }
 }

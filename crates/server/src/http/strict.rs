@@ -180,7 +180,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
             add(self.weight, 2 * size_of::<T::Value>());
         }
         if self.seen > LIST_MAX {
-            return Err(A::Error::custom(format_args!("too many entries: there must be 1 to {LIST_MAX}")));
+            return Err(A::Error::custom(format_args!("too many entries: at most {LIST_MAX}")));
         }
         Ok(element)
     }

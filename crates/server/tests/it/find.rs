@@ -1,28 +1,30 @@
 //! items.find and items.errors over HTTP.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use windlass_api::PROTOBUF;
 use windlass_api::items::{FindItemsRequest, States};
 
 use crate::http::Http;
-use crate::world::{TestServer, list, with};
+use crate::world::{TestServer, held, held_in, list, with};
 
 const ALL_STATES: [&str; 9] =
     ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"];
 
-async fn find(http: &mut Http, filter: Value) -> Value {
+pub(crate) async fn find(http: &mut Http, filter: Value) -> Value {
     http.ok("items.find", with(json!({"queue": "q"}), filter)).await
 }
 
 /// The ids that are found on one page, which must be the last.
-async fn ids(http: &mut Http, filter: Value) -> Vec<Value> {
+pub(crate) async fn ids(http: &mut Http, filter: Value) -> Vec<Value> {
     let page = find(http, filter.clone()).await;
     assert!(page.get("pivot").is_none(), "{filter}: {page}");
     list(&page["items"]).iter().map(|item| item["id"].clone()).collect()
 }
 
 /// The ids of all pages.
-async fn walk(http: &mut Http, request: Value) -> Vec<Value> {
+pub(crate) async fn walk(http: &mut Http, request: Value) -> Vec<Value> {
     let (mut seen, mut pivot) = (Vec::new(), None);
     loop {
         let more = pivot.map_or_else(|| json!({}), |pivot: Value| json!({"pivot": pivot}));
@@ -36,12 +38,12 @@ async fn walk(http: &mut Http, request: Value) -> Vec<Value> {
     }
 }
 
-async fn produce_one(http: &mut Http, item: Value) -> Value {
+pub(crate) async fn produce_one(http: &mut Http, item: Value) -> Value {
     http.produce("q", json!([with(json!({"utf8": "x"}), item)])).await.remove(0)
 }
 
 /// Fails the first waiting item with an error of this code.
-async fn fail_one(http: &mut Http, queue: &str, error: Value) -> Value {
+pub(crate) async fn fail_one(http: &mut Http, queue: &str, error: Value) -> Value {
     let leased = http.lease(queue, 1).await.remove(0);
     let item = json!({"id": leased["id"], "permit": leased["permit"], "dead": true, "error": error});
     http.ok("queue.retry", json!({"queue": queue, "items": [item]})).await;
@@ -99,6 +101,80 @@ async fn each_filter_finds_what_it_names_and_all_must_hold() {
     http.ok("crons.create", cron).await;
     let made = http.ok("crons.trigger", json!({"cron": "nightly"})).await["item"]["id"].clone();
     assert_eq!(ids(&mut http, json!({"cron": "nightly"})).await, [made]);
+}
+
+#[tokio::test]
+async fn the_client_is_that_of_the_latest_lease() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let id = produce_one(&mut http, json!({})).await;
+    for client in ["first", "second"] {
+        let lease = json!({"queue": "q", "client_id": client, "batch_size": 1, "request_timeout": "0s"});
+        let leased = http.ok("queue.lease", lease).await["items"][0].clone();
+        assert_eq!(ids(&mut http, json!({"client_id": client})).await, std::slice::from_ref(&id));
+        http.ok("queue.release", held_in("q", [&leased])).await;
+    }
+    assert_eq!(ids(&mut http, json!({"client_id": "second"})).await, [id]);
+    assert!(ids(&mut http, json!({"client_id": "first"})).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_live_item_is_found_by_the_code_of_its_error() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let id = produce_one(&mut http, json!({})).await;
+    for code in ["timeout", "refused"] {
+        let leased = http.lease("q", 1).await.remove(0);
+        let retry = with(
+            held(&leased),
+            json!({"retry_at": "2020-01-01T00:00:00Z", "error": {"code": code, "message": "no"}}),
+        );
+        http.ok("queue.retry", json!({"queue": "q", "items": [retry]})).await;
+        assert_eq!(
+            ids(&mut http, json!({"error_code": code, "states": ["waiting"]})).await,
+            std::slice::from_ref(&id)
+        );
+    }
+    assert!(ids(&mut http, json!({"error_code": "timeout"})).await.is_empty(), "the latest error counts");
+}
+
+#[tokio::test]
+async fn a_group_filter_finds_the_members_of_every_group_that_had_the_name() {
+    let (_server, mut http) = TestServer::with_queue(json!({"keep": "all"})).await;
+    let g = json!({"queue": "q", "group": "g"});
+    let mut members = Vec::new();
+    for _ in 0..2 {
+        http.ok("group.create", g.clone()).await;
+        members.push(produce_one(&mut http, json!({"group": "g"})).await);
+        produce_one(&mut http, json!({})).await;
+        assert_eq!(ids(&mut http, json!({"group": "g", "order": "oldest"})).await, members);
+        http.ok("group.cancel", g.clone()).await;
+        while http.ok("group.info", g.clone()).await["group"]["state"] != "aborted" {
+            tokio::task::yield_now().await;
+        }
+        http.ok("group.delete", g.clone()).await;
+        assert_eq!(http.item(members.last().expect("one was made")).await["group"], "g");
+    }
+    assert_eq!(ids(&mut http, json!({"group": "g", "order": "oldest"})).await, members);
+    assert_eq!(
+        ids(&mut http, json!({"group": "g", "states": ["cancelled"], "order": "oldest"})).await,
+        members
+    );
+}
+
+#[tokio::test]
+async fn partitions_are_merged_by_the_time_of_production() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 3})).await;
+    let mut made = Vec::new();
+    for _ in 0..20 {
+        made.push(produce_one(&mut http, json!({})).await);
+    }
+    let page = find(&mut http, json!({"order": "oldest"})).await;
+    let partitions: BTreeSet<u64> =
+        list(&page["items"]).iter().filter_map(|item| item["partition"].as_u64()).collect();
+    assert_eq!(partitions.len(), 3);
+    assert_eq!(ids(&mut http, json!({"order": "oldest"})).await, made);
+    assert_eq!(walk(&mut http, json!({"queue": "q", "order": "oldest", "limit": 3})).await, made);
+    made.reverse();
+    assert_eq!(walk(&mut http, json!({"queue": "q", "limit": 3})).await, made);
 }
 
 #[tokio::test]
@@ -196,6 +272,57 @@ async fn pages_lead_through_every_item_once_also_over_a_restart_and_a_rebalance(
     let mut made: Vec<String> = made.iter().map(Value::to_string).collect();
     made.sort_unstable();
     assert_eq!(seen, made);
+}
+
+#[tokio::test]
+async fn pages_go_on_where_partitions_were_added() {
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let mut made = http.produce("q", json!(vec![json!({"utf8": "x"}); 30])).await;
+    let first = find(&mut http, json!({"limit": 12})).await;
+    http.ok("queue.rebalance", json!({"queue": "q", "partitions": 4})).await;
+    for _ in 0..8 {
+        produce_one(&mut http, json!({})).await;
+    }
+    let rest = walk(&mut http, json!({"queue": "q", "limit": 7, "pivot": first["pivot"]})).await;
+    made.reverse();
+    let first: Vec<Value> = list(&first["items"]).iter().map(|item| item["id"].clone()).collect();
+    assert_eq!([first, rest].concat(), made);
+}
+
+#[tokio::test]
+async fn a_walk_sees_each_item_once_while_items_come_move_and_are_run_again() {
+    let settings = json!({"partitions": 2, "keep": "all", "dead_queue": "dead", "retain_payload": "all"});
+    let (_server, mut http) = TestServer::with_queue(settings).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    for order in ["newest", "oldest"] {
+        http.produce("q", json!(vec![json!({"utf8": "x"}); 40])).await;
+        let before = walk(&mut http, json!({"queue": "q", "order": order, "limit": 1000})).await;
+        let (mut seen, mut pivot) = (Vec::new(), Value::Null);
+        for round in 0.. {
+            let mut request = json!({"queue": "q", "order": order, "limit": 7});
+            if pivot.is_string() {
+                request["pivot"] = pivot;
+            }
+            let page = http.ok("items.find", request).await;
+            seen.extend(list(&page["items"]).iter().map(|item| item["id"].clone()));
+            pivot = match page.get("pivot") {
+                Some(next) => next.clone(),
+                None => break,
+            };
+            produce_one(&mut http, json!({})).await;
+            fail_one(&mut http, "q", json!({"message": "no"})).await;
+            let leased = http.lease("q", 1).await;
+            http.complete("q", &leased).await;
+            let cancelled = &before[round % before.len()];
+            http.ok("item.cancel", json!({"id": cancelled})).await;
+            // What has moved is not run again.
+            http.post("item.rerun", &json!({"id": cancelled}).to_string()).await;
+            http.ok("queue.redrive", json!({"queue": "dead"})).await;
+        }
+        assert_eq!(seen.len(), before.len(), "{order}");
+        let in_order = |ids: &[Value]| ids.iter().map(Value::to_string).collect::<BTreeSet<_>>();
+        assert_eq!(in_order(&seen), in_order(&before), "{order}");
+    }
 }
 
 #[tokio::test]
@@ -311,6 +438,17 @@ async fn a_pivot_is_refused_for_another_queue_filter_or_order() {
         json!({"kinds": ["default"]}),
         json!({"order": "oldest"}),
         json!({"states": ["waiting"]}),
+        json!({"headers": {"a": "1"}}),
+        json!({"group": "g"}),
+        json!({"address": "here"}),
+        json!({"reference": "r"}),
+        json!({"client_id": "c"}),
+        json!({"cron": "nightly"}),
+        json!({"error_code": "broken"}),
+        json!({"created_after": "2000-01-01T00:00:00Z"}),
+        json!({"created_before": "2100-01-01T00:00:00Z"}),
+        json!({"changed_after": "2000-01-01T00:00:00Z"}),
+        json!({"changed_before": "2100-01-01T00:00:00Z"}),
         json!({"pivot": "garbage"}),
         json!({"pivot": "1"}),
         json!({"pivot": ""}),
@@ -330,6 +468,10 @@ async fn wrong_values_are_refused_by_name() {
         (json!({"states": ["done"]}), "`states`"),
         (json!({"states": ["waiting", "moving"]}), "`expired`"),
         (json!({"kinds": [""]}), "`kinds`"),
+        (json!({"kinds": vec!["k"; 1001]}), "kinds"),
+        (json!({"kinds": vec!["k"; 1001]}), "at most 1000"),
+        (json!({"states": vec!["failed"; 1001]}), "states"),
+        (json!({"states": vec!["failed"; 1001]}), "at most 1000"),
         (json!({"group": "a b"}), "`group`"),
         (json!({"address": ""}), "`address`"),
         (json!({"reference": ""}), "`reference`"),
