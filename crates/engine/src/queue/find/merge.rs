@@ -147,6 +147,9 @@ pub(crate) struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     pub(crate) fn new(search: &'a Search, mut scans: Vec<Scan>) -> Self {
+        if search.find.is_of_nothing() {
+            scans.clear();
+        }
         let share = search.limit.div_ceil(scans.len().max(1));
         scans.iter_mut().for_each(|scan| scan.wanted = share);
         Self { search, scans, heads: BTreeSet::new(), picked: Vec::new(), looked: 0 }

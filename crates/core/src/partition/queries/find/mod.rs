@@ -187,6 +187,12 @@ fn page_border(last: Option<ItemNumber>, rest: &mut Peekable<Numbers<'_>>) -> Op
 }
 
 impl Find {
+    /// Whether no item can match: there is nothing to look for.
+    pub fn is_of_nothing(&self) -> bool {
+        self.phases.as_ref().is_some_and(BTreeSet::is_empty)
+            || self.kinds.as_ref().is_some_and(BTreeSet::is_empty)
+    }
+
     /// Whether something is asked for that only the record tells.
     fn asks_record(&self) -> bool {
         self.by_record || !self.headers.is_empty()
