@@ -27,12 +27,6 @@ mod exists_ok;
 #[cfg(test)]
 mod find;
 #[cfg(test)]
-mod find_all_queues;
-#[cfg(test)]
-mod find_missing;
-#[cfg(test)]
-mod find_scanned;
-#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod gate;
@@ -50,8 +44,6 @@ mod http;
 mod http1;
 #[cfg(test)]
 mod idempotency;
-#[cfg(test)]
-mod item_errors;
 #[cfg(test)]
 mod items_change;
 #[cfg(test)]
@@ -92,6 +84,8 @@ mod storage;
 #[cfg(test)]
 mod stores;
 mod streams;
+#[cfg(test)]
+mod told;
 #[cfg(test)]
 mod unclaimed;
 #[cfg(test)]
