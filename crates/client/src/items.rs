@@ -15,7 +15,7 @@ use crate::queue::QueueClient;
 
 impl Client {
     /// The latest item of the chain that begins with this one and goes along `moved_to`: what became of it after it died, was
-    /// sent back or was rerun. Dead letters are passed over, and where a dead letter is the last, the item that died is the
+    /// redriven or was rerun. Dead letters are passed over, and where a dead letter is the last, the item that died is the
     /// answer.
     pub async fn latest_item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
         let request = GetItemRequest { follow: true, ..GetItemRequest::of(id) };
@@ -58,7 +58,7 @@ impl Client {
 }
 
 impl QueueClient {
-    /// Finds items by what they show, also those that have ended: page by page, the newest first unless the request says
+    /// Finds items by state, kind, header, error or time, also those that have ended: page by page, the newest first unless the request says
     /// otherwise. Nothing is sent before the first page is asked for.
     ///
     /// ```no_run
@@ -81,7 +81,7 @@ impl QueueClient {
     }
 
     /// Changes all items that a filter finds, page by page, the oldest first. Nothing is sent before the first page is asked
-    /// for, and whoever asks for no further page has changed no further item.
+    /// for. Items on pages that are not asked for are not changed.
     ///
     /// A page that failed may have changed some of its items ([`ClientError::outcome`]). Asked for again, it judges each item
     /// as it is by then.
@@ -90,7 +90,7 @@ impl QueueClient {
         Pages::new(self.client.clone(), request)
     }
 
-    /// What the kept items of the queue failed of, the most frequent error codes first.
+    /// Counts the kept items of the queue by error code, the most frequent first.
     pub async fn errors(&self) -> Result<Vec<ErrorCount>, ClientError> {
         Ok(self.client.call(&ItemErrorsRequest { queue: self.queue.clone() }).await?.errors)
     }

@@ -126,8 +126,7 @@ impl QueueClient {
         Ok(self.client.call(&request).await?.cleared)
     }
 
-    /// Sends what waits in it back to where each came from, or elsewhere, and tells how many items that were, and how many
-    /// stay because the address that they had is taken. The default is all that were ever moved.
+    /// Moves waiting items back to their queues of origin, or to `to`; the reply counts `moved` and `skipped` (address taken).
     pub async fn redrive(&self, request: RedriveQueueRequest) -> Result<RedriveQueueReply, ClientError> {
         let request = RedriveQueueRequest { queue: self.queue.clone(), ..request };
         self.client.call(&request).await

@@ -53,9 +53,9 @@ pub struct Events {
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {
     pub(crate) id: String,
-    /// The last event that was told, or is not to be.
+    /// Only events after this number are wanted.
     pub(crate) after: Option<u64>,
-    /// To the latest item of the chain along `moved_to`.
+    /// Whether to subscribe to the latest item along `moved_to`.
     pub(crate) follow: bool,
 }
 
