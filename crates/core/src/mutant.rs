@@ -75,6 +75,8 @@ pub enum Mutant {
     RunAgain,
     /// core: an item that was rerun can be rerun again.
     RerunTwice,
+    /// core: an item that is rerun in another partition is made without its address where that is taken.
+    RerunWithoutAddress,
     /// core: a payload is removed although its item's row says that it is kept.
     PayloadLostWithItemKept,
     /// core: an item tells a wrong number of where it went on.
@@ -124,7 +126,7 @@ pub enum Mutant {
 impl Mutant {
     /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
     /// The histories of the core find that one.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -159,6 +161,7 @@ impl Mutant {
         Self::ForgetEnd,
         Self::CronTimeAgain,
         Self::RerunTwice,
+        Self::RerunWithoutAddress,
         Self::PayloadLostWithItemKept,
         Self::MovedToNowhere,
         Self::FindSkips,

@@ -16,7 +16,7 @@ use crate::route::{Slot, SlotMap, SlotSet};
 use crate::rule::{Rule, RuleKey, RulesVersion};
 use crate::settings::Settings;
 use crate::time::Timestamp;
-use crate::verbs::{Digest, Produced};
+use crate::verbs::{Arrived, Digest, Produced};
 
 /// Everything a state machine must remember. Indexes and counters are derived from rows and never stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,14 +80,13 @@ pub struct Numbers {
     pub unknown: Vec<u8>,
 }
 
-/// The last move that was taken from another partition: it and those before it are not taken again.
+/// What was taken from another partition: the last move and those before it are not taken again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub source: PartitionId,
-    pub last: MoveNumber,
-    /// The items that the latest moves became, for as long as the source may ask: it has forgotten all moves before the first
-    /// that it sends.
-    pub arrived: BTreeMap<MoveNumber, ItemNumber>,
+    /// What the latest moves became is kept for as long as the source may ask: it has forgotten all moves before the first that
+    /// it sends.
+    pub arrived: Arrived,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -487,7 +486,9 @@ impl Change {
             Self::Put(Row::Cron(cron)) => 2 * FIXED + cron.bytes(),
             Self::Put(Row::CronHome(home)) => FIXED + home.name.len() + home.queue.name.len(),
             Self::Put(Row::Numbers(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
-            Self::Put(Row::Taken(taken)) => FIXED + 20 * taken.arrived.len(),
+            Self::Put(Row::Taken(taken)) => {
+                FIXED + 20 * (taken.arrived.items.len() + taken.arrived.turned_away.len())
+            }
             Self::Put(Row::Rules(_)) => 4 * FIXED,
             Self::Put(Row::Dropped(dropped)) => FIXED + dropped.stored.store_name().len(),
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,

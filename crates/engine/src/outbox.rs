@@ -389,7 +389,7 @@ impl Carrier {
         if mutant::active(Mutant::ForgetMove) {
             self.forget(self.term(taker), Arrived { last, ..Arrived::default() }).await?;
         }
-        self.leave_out_taken_addresses(queue, &mut moves).await?;
+        self.mark_taken_addresses(queue, &mut moves).await?;
         moves.iter_mut().for_each(|moved| self.index(queue, moved));
         self.sync(sent).await?;
         let taken = self.term(taker);

@@ -263,7 +263,7 @@ impl Plan {
     fn with_suspends(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
         if fits && rng.percent(52) {
-            self.habits.suspends = rng.between(10, 35) as u32;
+            self.habits.suspends = rng.between(12, 38) as u32;
             self.habits.mortals = self.habits.mortals.max(40);
         }
         self
@@ -432,7 +432,7 @@ fn draw_retry(rng: &mut Rng) -> RetryPolicy {
 
 fn draw_phases(rng: &mut Rng) -> Vec<Phase> {
     let count = rng.between(2, 5);
-    let ops = rng.between(60, 160) / count;
+    let ops = rng.between(66, 180) / count;
     (0..count).map(|_| Phase { ops: ops as u32 / 2 + 2, end: draw_end(rng) }).collect()
 }
 

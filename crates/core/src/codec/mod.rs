@@ -28,6 +28,7 @@ use crate::id::{ItemNumber, NUMBER_MAX, PartitionId};
 use crate::item::MoveNumber;
 use crate::row::{Clearable, Cleared, Dropped, Key, Numbers, Partitions, Row, Stored, Taken};
 use crate::time::Timestamp;
+use crate::verbs::Arrived;
 use wire::{Input, Record, at_distance, distance, put_bytes, put_unless_same, put_unless_zero, put_varint};
 
 /// Why bytes are not a row.
@@ -108,45 +109,72 @@ fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
 }
 
 const TAKEN_LAST: u8 = 1;
-const TAKEN_ARRIVED: u8 = 2;
+const TAKEN_ITEMS: u8 = 2;
+const TAKEN_TURNED_AWAY: u8 = 3;
 
 fn encode_taken(taken: &Taken, out: &mut Vec<u8>) {
-    put_unless_zero(out, TAKEN_LAST, taken.last.0);
-    if !taken.arrived.is_empty() {
-        put_bytes(out, TAKEN_ARRIVED, &encode_arrived(taken));
+    let Arrived { last, items, turned_away } = &taken.arrived;
+    put_unless_zero(out, TAKEN_LAST, last.0);
+    if !items.is_empty() {
+        put_bytes(out, TAKEN_ITEMS, &encode_arrived_items(*last, items));
+    }
+    if !turned_away.is_empty() {
+        put_bytes(out, TAKEN_TURNED_AWAY, &encode_turned_away(*last, turned_away));
     }
     out.extend_from_slice(&taken.unknown);
 }
 
 fn decode_taken(source: PartitionId, value: &[u8]) -> Result<Taken, DecodeError> {
-    let record = Record::read(value, TAKEN_ARRIVED)?;
+    let record = Record::read(value, TAKEN_TURNED_AWAY)?;
     let last = MoveNumber(record.number_or_zero(TAKEN_LAST)?);
-    let arrived = decode_arrived(last, record.bytes(TAKEN_ARRIVED)?.unwrap_or_default())?;
-    Ok(Taken { source, last, arrived, unknown: record.unknown })
+    let items = decode_arrived_items(last, record.bytes(TAKEN_ITEMS)?.unwrap_or_default())?;
+    let turned_away = decode_turned_away(last, record.bytes(TAKEN_TURNED_AWAY)?.unwrap_or_default())?;
+    Ok(Taken { source, arrived: Arrived { last, items, turned_away }, unknown: record.unknown })
 }
 
 /// Each move with its item, as distances from the last move and from the move's own number.
-fn encode_arrived(taken: &Taken) -> Vec<u8> {
+fn encode_arrived_items(last: MoveNumber, items: &BTreeMap<MoveNumber, ItemNumber>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (moved, item) in &taken.arrived {
-        put_varint(&mut bytes, distance(moved.0, taken.last.0));
+    for (moved, item) in items {
+        put_varint(&mut bytes, distance(moved.0, last.0));
         put_varint(&mut bytes, distance(item.0, moved.0));
     }
     bytes
 }
 
-fn decode_arrived(last: MoveNumber, bytes: &[u8]) -> Result<BTreeMap<MoveNumber, ItemNumber>, DecodeError> {
+fn decode_arrived_items(
+    last: MoveNumber,
+    bytes: &[u8],
+) -> Result<BTreeMap<MoveNumber, ItemNumber>, DecodeError> {
     let mut input = Input { rest: bytes };
-    let mut arrived = BTreeMap::new();
+    let mut items = BTreeMap::new();
     while !input.rest.is_empty() {
         let moved = at_distance(input.varint()?, last.0);
         let item = at_distance(input.varint()?, moved);
         if item > NUMBER_MAX {
-            return Err(DecodeError::new(TAKEN_ARRIVED, "holds no item's number"));
+            return Err(DecodeError::new(TAKEN_ITEMS, "holds no item's number"));
         }
-        arrived.insert(MoveNumber(moved), ItemNumber(item));
+        items.insert(MoveNumber(moved), ItemNumber(item));
     }
-    Ok(arrived)
+    Ok(items)
+}
+
+/// Each move as the distance from the last move.
+fn encode_turned_away(last: MoveNumber, turned_away: &BTreeSet<MoveNumber>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for moved in turned_away {
+        put_varint(&mut bytes, distance(moved.0, last.0));
+    }
+    bytes
+}
+
+fn decode_turned_away(last: MoveNumber, bytes: &[u8]) -> Result<BTreeSet<MoveNumber>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut turned_away = BTreeSet::new();
+    while !input.rest.is_empty() {
+        turned_away.insert(MoveNumber(at_distance(input.varint()?, last.0)));
+    }
+    Ok(turned_away)
 }
 
 type Times = BTreeMap<(Clearable, u32), Timestamp>;

@@ -20,7 +20,7 @@ use windlass_core::verbs::{
     Route, StartGroup, Take,
 };
 
-use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, open_group};
+use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, open_group, rebuilt};
 
 const DEAD: PartitionId = PartitionId(9);
 
@@ -540,7 +540,7 @@ fn a_rerun_in_a_partition_that_takes_nothing_goes_elsewhere() {
     let Departing::Item(item) = &departure.what else { panic!("{departure:?}") };
     assert_eq!(item.left_at, left_at, "not when the item ended, and not when it was assigned");
     let items = [(departure.number, ItemNumber(77))].into();
-    let arrived = Arrived { last: departure.number, items };
+    let arrived = Arrived { last: departure.number, items, ..Arrived::default() };
     script.apply(Moved { partition: DEAD, arrived }).unwrap();
     let there = ItemId { partition: DEAD, number: ItemNumber(77) };
     assert_eq!(script.apply(rerun(number)), Err(Refusal::MovedOn { id: there }));
@@ -564,6 +564,7 @@ fn letter(number: u64, address: Option<&str>) -> Move {
         origin,
         cron: None,
         address: None,
+        address_taken: false,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
@@ -607,7 +608,7 @@ fn a_redriven_letter_is_kept_as_cancelled_and_tells_where_it_went() {
     script.assign("work", DEAD, 10);
     let last = script.partition.departures(DEAD, 1)[0].number;
     let items = [(last, ItemNumber(5))].into();
-    script.apply(Moved { partition: DEAD, arrived: Arrived { last, items } }).unwrap();
+    script.apply(Moved { partition: DEAD, arrived: Arrived { last, items, ..Arrived::default() } }).unwrap();
     let moved_to = script.get(number).extras.unwrap().moved_to.unwrap();
     assert_eq!((&*moved_to.queue, moved_to.id), ("work", ItemId { partition: DEAD, number: ItemNumber(5) }));
     assert!(!outcome(&script, number).payload_kept);
@@ -694,6 +695,49 @@ fn an_address_that_was_taken_before_the_item_arrives_is_told_by_its_origin() {
     let extras: Vec<_> = arrived.items.values().map(|number| *script.get(*number).extras.unwrap()).collect();
     assert_eq!((extras[0].address.as_deref(), extras[1].address.as_deref()), (Some("a"), None));
     assert_eq!(extras[1].origin.as_ref().unwrap().address.as_deref(), Some("a"));
+}
+
+#[test]
+fn a_rerun_whose_address_was_taken_before_it_arrives_is_turned_away() {
+    let mut target = Script::new();
+    let with_address = |number, address: &str, address_taken| {
+        let mut moved = letter(number, None);
+        let Arriving::Item(item) = &mut moved.what else { unreachable!() };
+        (item.address, item.address_taken) = (Some(address.into()), address_taken);
+        item.origin.reason = MoveReason::Rerun;
+        moved
+    };
+    let moves = vec![with_address(1, "a", false), with_address(2, "a", false), with_address(3, "b", true)];
+    let arrived = target.apply(Take { source: DEAD, moves: moves.clone() }).unwrap();
+    assert_eq!(arrived.items.keys().map(|number| number.0).collect::<Vec<_>>(), [1]);
+    assert_eq!(arrived.turned_away.iter().map(|number| number.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!((target.totals.moved_in, target.partition.counts().waiting), (1, 1));
+    target.partition = rebuilt(&target.partition, target.now);
+    assert_eq!(target.apply(Take { source: DEAD, moves: moves[1..].to_vec() }).unwrap().turned_away.len(), 2);
+    let next = target.apply(Take { source: DEAD, moves: vec![with_address(4, "c", false)] }).unwrap();
+    assert_eq!((next.items.len(), next.turned_away.len()), (1, 0), "the source has forgotten those before");
+}
+
+#[test]
+fn an_item_that_was_turned_away_stays_as_it_ended() {
+    let mut script = Script::new();
+    let numbers = [fail_one(&mut script), fail_one(&mut script)];
+    let before = numbers.map(|number| script.get(number));
+    for number in numbers {
+        script.apply(RerunElsewhere(rerun(number))).unwrap();
+    }
+    script.apply(DeleteAny(vec![numbers[1]])).unwrap()[0].clone().unwrap();
+    script.assign("q", DEAD, 10);
+    let departures = script.partition.departures(DEAD, 10);
+    let turned_away = departures.iter().map(|departure| departure.number).collect();
+    let last = departures[1].number;
+    script
+        .apply(Moved { partition: DEAD, arrived: Arrived { last, turned_away, ..Arrived::default() } })
+        .unwrap();
+    assert_eq!((script.partition.moving(), script.totals.moved_out), (0, 0));
+    assert_eq!(script.get(numbers[0]), before[0]);
+    assert_eq!(script.phase(numbers[1]), None, "it was deleted on its way");
+    assert!(script.apply(rerun(numbers[0])).is_ok());
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub(crate) fn take_without_payload(script: &mut Script, moves: u64) {
             origin: origin(),
             cron: None,
             address: None,
+            address_taken: false,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,

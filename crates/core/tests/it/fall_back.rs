@@ -131,6 +131,7 @@ fn a_letter_that_was_redriven_to_a_queue_that_is_gone_falls_back() {
         origin,
         cron: None,
         address: None,
+        address_taken: false,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,

@@ -54,6 +54,7 @@ fn moved(number: u64) -> Move {
             origin,
             cron: None,
             address: None,
+            address_taken: false,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,

@@ -213,6 +213,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
             origin,
             cron: None,
             address: None,
+            address_taken: false,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,

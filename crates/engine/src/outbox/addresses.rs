@@ -35,9 +35,9 @@ impl Carrier {
         Ok(assigned)
     }
 
-    /// Clears `address` of each move whose address a live item holds in its former home partition: the new home does not see
-    /// that item.
-    pub(super) async fn leave_out_taken_addresses(
+    /// Sets `address_taken` of each move whose address a live item holds in its former home partition: the new home does not
+    /// see that item.
+    pub(super) async fn mark_taken_addresses(
         &self,
         queue: &QueueHandle,
         moves: &mut [Move],
@@ -45,9 +45,7 @@ impl Carrier {
         for moved in moves {
             let Arriving::Item(item) = &mut moved.what else { continue };
             let Some(address) = &item.address else { continue };
-            if queue.former_home_holding(address).await?.is_some() {
-                item.origin.address = item.address.take();
-            }
+            item.address_taken = queue.former_home_holding(address).await?.is_some();
         }
         Ok(())
     }

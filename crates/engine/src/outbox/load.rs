@@ -133,6 +133,7 @@ impl Carrier {
             priority: item.priority,
             origin,
             address: item.address_there.clone(),
+            address_taken: false,
             cron: item.cron.clone(),
             hashes: Hashes::Unknown,
             enqueue_at: item.enqueue_at,

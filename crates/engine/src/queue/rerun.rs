@@ -1,7 +1,7 @@
 //! A final item rerun: in its own partition and one commit, or, where that takes nothing new or is not the home of the
 //! item's address any more, in another partition of the queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,22 +37,32 @@ pub(crate) enum Came {
     Nowhere,
 }
 
-/// What came of a rerun in the item's own partition.
-enum Done {
-    Made(Committed<ProducedItem>),
-    /// The item is to be made in another partition, with the place that it has there.
-    Elsewhere(Sent, Reserved),
+/// A rerun that was sent to the item's own partition.
+enum Begun {
+    /// The item is made there.
+    Here(Awaited<Produced>),
+    Elsewhere(Sent),
 }
 
-/// An item that was sent to another partition of its queue.
+/// A rerun that the item's own partition has answered.
+enum Done {
+    Made(Committed<ProducedItem>),
+    Elsewhere(Sent),
+}
+
+/// An item that its partition sends to another one of the queue.
 struct Sent {
     partition: Arc<Handle>,
     asked: Awaited<()>,
+    /// The place of the new item, kept until it has arrived.
+    _place: Reserved,
 }
 
 /// An item as it is looked at before it is rerun.
 struct Candidate {
     address: Option<Arc<str>>,
+    /// Whether its own partition makes the new item.
+    is_made_here: bool,
     attempts_logged: u32,
 }
 
@@ -78,9 +88,42 @@ impl QueueHandle {
         }
     }
 
-    /// Several items rerun: those of one partition are committed together, because an answer comes only after the commit of
-    /// what was sent before. An item that is on its way already is refused as leaving, and is not waited for.
+    /// Several items rerun, in rounds: of items with the same address one round has the first alone, so that the next is not
+    /// judged, and takes no place, before it is known what became of that. An item that is on its way already is refused as
+    /// leaving, and is not waited for.
     pub(super) async fn rerun_all(
+        &self,
+        ids: &[ItemId],
+        delay: Option<Span>,
+        deadline: Duration,
+    ) -> Vec<Result<Committed<ProducedItem>, EngineError>> {
+        let mut reruns = Vec::with_capacity(ids.len());
+        reruns.resize_with(ids.len(), || Err(Refusal::NotFound.into()));
+        let mut left: Vec<usize> = (0..ids.len()).collect();
+        while !left.is_empty() {
+            let (mut round, mut later) = (Vec::new(), Vec::new());
+            let mut addresses = BTreeSet::new();
+            for (index, candidate) in left.iter().zip(self.candidates(&of(ids, &left)).await) {
+                match candidate {
+                    Ok(Candidate { address, .. }) => {
+                        let is_first = address.is_none_or(|address| addresses.insert(address));
+                        if is_first { round.push(*index) } else { later.push(*index) }
+                    }
+                    Err(error) => reruns[*index] = Err(error),
+                }
+            }
+            for (index, rerun) in round.iter().zip(self.rerun_round(&of(ids, &round), delay, deadline).await)
+            {
+                reruns[*index] = rerun;
+            }
+            left = later;
+        }
+        self.look_again(ids, &mut reruns).await;
+        reruns
+    }
+
+    /// Reruns of one partition are committed together, because an answer comes only after the commit of what was sent before.
+    async fn rerun_round(
         &self,
         ids: &[ItemId],
         delay: Option<Span>,
@@ -90,14 +133,16 @@ impl QueueHandle {
         let mut begun = Vec::with_capacity(ids.len());
         for (id, checked) in ids.iter().zip(checked) {
             begun.push(match checked {
-                Ok(_candidate) => self.begin(*id, delay).await,
+                Ok(candidate) if candidate.is_made_here => self.begin_here(*id, delay).await.map(Begun::Here),
+                Ok(_of_another_partition) => self.send(*id, delay).await.map(Begun::Elsewhere),
                 Err(error) => Err(error),
             });
         }
         let mut done = Vec::with_capacity(ids.len());
         for (id, begun) in ids.iter().zip(begun) {
             done.push(match begun {
-                Ok(asked) => self.made_or_sent(*id, delay, asked).await,
+                Ok(Begun::Here(asked)) => self.made_or_sent(*id, delay, asked).await,
+                Ok(Begun::Elsewhere(sent)) => Ok(Done::Elsewhere(sent)),
                 Err(error) => Err(error),
             });
         }
@@ -106,11 +151,29 @@ impl QueueHandle {
         for (id, done) in ids.iter().zip(done) {
             reruns.push(match done {
                 Ok(Done::Made(made)) => Ok(made),
-                Ok(Done::Elsewhere(sent, place)) => self.arrived(id.number, sent, place, deadline).await,
+                Ok(Done::Elsewhere(sent)) => self.arrived(*id, sent, deadline).await,
                 Err(error) => Err(error),
             });
         }
         reruns
+    }
+
+    /// An item may be refused for its address, or for want of room, because of another rerun of the same item: then it is refused
+    /// as one that goes on, as it would have been a moment later.
+    async fn look_again(&self, ids: &[ItemId], reruns: &mut [Result<Committed<ProducedItem>, EngineError>]) {
+        let is_doubtful = |index: &usize| {
+            matches!(
+                reruns[*index],
+                Err(EngineError::DuplicateAddress { .. } | EngineError::Overloaded { .. })
+            )
+        };
+        let doubtful: Vec<usize> = (0..ids.len()).filter(is_doubtful).collect();
+        let looked = self.candidates(&of(ids, &doubtful)).await;
+        for (index, looked) in doubtful.into_iter().zip(looked) {
+            if let Err(error @ EngineError::Refused(Refusal::MovedOn { .. } | Refusal::Leaving)) = looked {
+                reruns[index] = Err(error);
+            }
+        }
     }
 
     /// What [`QueueHandle::rerun_all`] would answer, as far as that can be known. Where an address is that of several items, the
@@ -222,19 +285,35 @@ impl QueueHandle {
         }
     }
 
-    async fn begin(&self, id: ItemId, delay: Option<Span>) -> Result<Awaited<Produced>, EngineError> {
+    /// Nothing comes between the place and the verb: another rerun of the item that finds no place looks again after this verb.
+    async fn begin_here(&self, id: ItemId, delay: Option<Span>) -> Result<Awaited<Produced>, EngineError> {
         let handle = self.find(id.partition)?;
-        let place = Some(self.places.reserve(1, self.queue.settings.max_items)?);
         let rerun = self.verb(id, delay);
         // By the routes by which the holder of the address was asked for.
-        self.pass_with_routes(|| handle.submit_with(rerun, place)).await?
+        let begin = || {
+            let place = self.places.reserve(1, self.queue.settings.max_items)?;
+            handle.submit_with(rerun, Some(place))
+        };
+        self.pass_with_routes(begin).await?
+    }
+
+    /// Sends the item to another partition. As with [`QueueHandle::begin_here`], nothing comes between the place and the verb.
+    async fn send(&self, id: ItemId, delay: Option<Span>) -> Result<Sent, EngineError> {
+        let partition = Arc::clone(self.find(id.partition)?);
+        let rerun = RerunElsewhere(self.verb(id, delay));
+        let send = |_| {
+            let _place = self.places.reserve(1, self.queue.settings.max_items)?;
+            let asked = partition.submit(rerun)?;
+            Ok(Sent { partition, asked, _place })
+        };
+        self.routes.pass(send).await?
     }
 
     fn verb(&self, id: ItemId, delay: Option<Span>) -> Rerun {
         Rerun { number: id.number, queue: Arc::clone(&self.queue.name.name), delay }
     }
 
-    /// What came of a rerun that was sent. An item that is not made in its own partition is sent to another.
+    /// What came of a rerun. An item that its own partition does not take any more is sent to another.
     async fn made_or_sent(
         &self,
         id: ItemId,
@@ -247,36 +326,41 @@ impl QueueHandle {
                 let commits = vec![Commit { partition: id.partition, sequence }];
                 Ok(Done::Made(Committed { value, commits }))
             }
-            Err(EngineError::Refused(Refusal::Moved)) => {
-                let partition = Arc::clone(self.find(id.partition)?);
-                let place = self.places.reserve(1, self.queue.settings.max_items)?;
-                let rerun = RerunElsewhere(self.verb(id, delay));
-                let asked = self.routes.pass(|_| partition.submit(rerun)).await??;
-                Ok(Done::Elsewhere(Sent { partition, asked }, place))
-            }
+            Err(EngineError::Refused(Refusal::Moved)) => self.send(id, delay).await.map(Done::Elsewhere),
             Err(EngineError::Refused(refusal)) => Err(refused(id.partition, refusal)),
             Err(error) => Err(error),
         }
     }
 
-    /// The item that the outbox of the partition carried to where it is made. Its place is kept until it has arrived.
+    /// The item that the outbox of the partition carried to where it is made.
     async fn arrived(
         &self,
-        number: ItemNumber,
-        Sent { partition, asked }: Sent,
-        _place: Reserved,
+        old: ItemId,
+        Sent { partition, asked, _place }: Sent,
         deadline: Duration,
     ) -> Result<Committed<ProducedItem>, EngineError> {
         let Answer { reply: (), sequence } = received(asked.await)?;
-        let arrival = self.arrival(&partition, number, is_rerun, deadline).await.map_err(under_way)?;
+        let arrival = self.arrival(&partition, old.number, is_rerun, deadline).await.map_err(under_way)?;
         let id = match arrival {
             Came::To(moved_to) => moved_to.id,
-            Came::UnderWay(_) | Came::Nowhere => return Err(under_way("it has not arrived yet")),
+            Came::UnderWay(_) => return Err(under_way("it has not arrived yet")),
+            Came::Nowhere => return Err(self.turned_away(old).await),
         };
         let mut commits = vec![Commit { partition: partition.id, sequence }];
         commits.extend(self.last_commit(id.partition));
         let phase = self.phase_of(id).await.map_err(under_way)?;
         Ok(Committed { value: ProducedItem { id, phase }, commits })
+    }
+
+    /// Why an item that was sent to another partition is where it was.
+    async fn turned_away(&self, id: ItemId) -> EngineError {
+        match self.check_reruns(&[id]).await.pop().expect("one answer for each item") {
+            Ok(_rerunnable_again) => {
+                EngineError::not_applied("the address of the item was taken for a moment: rerun it again")
+            }
+            Err(EngineError::Refused(Refusal::NotFound)) => under_way("the item was deleted meanwhile"),
+            Err(error) => error,
+        }
     }
 
     /// Why an item that is on its way cannot be rerun: once it has arrived, because it goes on as another.
@@ -342,9 +426,14 @@ fn came(partition: &Partition, number: ItemNumber) -> Came {
 
 fn candidate(partition: &Partition, number: ItemNumber) -> Result<Candidate, Refusal> {
     let item = partition.to_rerun(number)?;
+    let is_made_here = partition.reruns_here(&item);
     let (address, attempts_logged) =
         item.extras.map_or((None, 0), |extras| (extras.address, extras.attempts_logged));
-    Ok(Candidate { address, attempts_logged })
+    Ok(Candidate { address, is_made_here, attempts_logged })
+}
+
+fn of(ids: &[ItemId], indexes: &[usize]) -> Vec<ItemId> {
+    indexes.iter().map(|index| ids[*index]).collect()
 }
 
 fn is_rerun(reason: MoveReason) -> bool {

@@ -252,8 +252,8 @@ impl From<Refusal> for Problem {
             }
             Refusal::NoPayload { lost: false } => Self::new(
                 Code::WrongState,
-                "the payload of the item is not kept: set `retain_payload` of its queue to `failed` or `all` to keep payloads of \
-                 items that end from now on",
+                "the payload of the item is not kept: from now on `retain_payload` of its queue keeps payloads of items that fail, \
+                 expire or are cancelled if it is `failed`, and of completed ones too if it is `all`",
             ),
             Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. } => {
                 Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS)

@@ -68,12 +68,16 @@ async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subs
     subscribing.await.map_err(naming(missing))
 }
 
-/// The item that was sought, unless it goes on as another: `after` is the number of an event, and each item numbers its own.
+/// The item that was sought, unless it goes on as another, or another is followed instead: `after` is the number of an event,
+/// and each item numbers its own.
 async fn unmoved(context: &Context, sought: Sought) -> Result<Sought, Problem> {
-    let looking = context.engine().get(sought.id);
-    let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
-    let item = view.map_err(naming(sought.missing.clone()))?.item;
-    if item.extras.is_some_and(|extras| extras.moved_to.is_some()) {
+    let looking = async {
+        let item = context.engine().get(sought.id).await?.item;
+        let has_moved = item.extras.is_some_and(|extras| extras.moved_to.is_some());
+        Ok(has_moved || context.engine().follow(sought.id).await? != sought.id)
+    };
+    let has_moved = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
+    if has_moved.map_err(naming(sought.missing.clone()))? {
         return Err(Problem::invalid(
             "`after` must be left out with `follow`, because the item was moved: the item that it goes on as numbers its events \
              anew. `Last-Event-ID` counts as `after`",

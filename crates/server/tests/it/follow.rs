@@ -51,6 +51,22 @@ async fn after_beside_follow_is_refused_once_the_item_was_moved() {
 }
 
 #[tokio::test]
+async fn after_beside_follow_is_refused_for_a_dead_letter_that_leads_to_the_item_that_died() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let id = failed(&mut http).await;
+    let letter = until_moved(&mut http, &id).await["id"].as_str().expect("an id").to_owned();
+    Events::open(&server, &format!("id={letter}&after=0&follow=true"), &[]).await;
+    let leased = http.lease("dead", 1).await;
+    let item = with(held(&leased[0]), json!({"result": {"json": "read"}}));
+    http.ok("queue.complete", json!({"queue": "dead", "items": [item]})).await;
+    let mut stream = Events::open(&server, &format!("id={letter}&follow=true"), &[]).await;
+    assert_eq!(stream.next().await.expect("a frame").data["item"]["id"], id);
+    refused(&server, &format!("id={letter}&after=0&follow=true"), &[]).await;
+    refused(&server, &format!("id={letter}&follow=true"), &[("last-event-id", "0")]).await;
+}
+
+#[tokio::test]
 async fn a_reader_that_comes_back_to_an_item_that_was_rerun_goes_on_by_the_id_of_the_snapshot() {
     let (server, mut http) = TestServer::with_queue(json!({})).await;
     let id = failed(&mut http).await;

@@ -74,9 +74,10 @@ fn within_limit(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation
     Err(violation("attempts", format!("item {} had {most} attempts of {limit}", item.made.serial)))
 }
 
-/// An item fails when its last attempt ends, never before, or when a worker says so, or when a body of it is lost.
+/// An item fails when its last attempt ends, never before, or when a worker says so, or when a body of it is lost. How many
+/// attempts a guessed item has is not known.
 fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
-    if damage::is_body_lost(facts, item) {
+    if item.is_guessed || damage::is_body_lost(facts, item) {
         return Ok(());
     }
     let given_up = item.verdicts.iter().any(|judged| match judged.verb {

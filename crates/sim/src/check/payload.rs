@@ -41,7 +41,7 @@ fn retains(retain_payload: RetainPayload, phase: Phase) -> bool {
 }
 
 /// An item that ended on its way to a queue that is not there keeps its payload whatever its own queue says.
-fn may_have_fallen_back(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+pub(super) fn may_have_fallen_back(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     let has_somewhere_to_go = facts.settings(item.queue).any(|settings| settings.dead_queue.is_some())
         || facts.redrives(item.queue).next().is_some();
     has_somewhere_to_go && !facts.history.keeps_everything

@@ -9,6 +9,7 @@ use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 
 use super::facts::{Facts, ItemFacts, violation};
+use super::payload::may_have_fallen_back;
 use crate::client::LIVE;
 use crate::history::{Call, FindFilter, FindOp, FoundItem, FoundPage, Moment, Op, Violation};
 
@@ -21,7 +22,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         if let Some((begin, end)) = walk.whole() {
             let shown: BTreeSet<ItemId> = walk.items().map(|item| item.id).collect();
             facts.items.iter().try_for_each(|item| {
-                let is_due = seen.must_be_shown(item, walk.first(), begin, end);
+                let is_due = seen.must_be_shown(facts, item, walk.first(), begin, end);
                 if is_due && item.id.is_some_and(|id| !shown.contains(&id)) {
                     return walk.wrong(&format!("does not show item {} ({:?})", item.made.serial, item.id));
                 }
@@ -137,6 +138,7 @@ impl<'a> Seen<'a> {
     /// Whether the item was surely there all the while, and matched.
     pub(crate) fn must_be_shown(
         &self,
+        facts: &Facts<'a>,
         item: &ItemFacts<'a>,
         op: &FindOp,
         begin: Moment,
@@ -147,7 +149,7 @@ impl<'a> Seen<'a> {
             && (op.filter.address.is_none()
                 || item.is_acknowledged() && op.filter.takes_address(item.made.address.as_ref()))
             && self.was_there(item, begin)
-            && self.is_there(item, end)
+            && self.is_there_still(facts, item, end)
             && self.matched_by_phase(item, &op.filter, begin, end)
     }
 
@@ -157,8 +159,10 @@ impl<'a> Seen<'a> {
             || self.looks(item).any(|(call, _)| call.end < by)
     }
 
-    fn is_there(&self, item: &ItemFacts<'a>, after: Moment) -> bool {
-        is_alive(item, after) || self.looks(item).any(|(call, _)| call.begin > after)
+    /// An item that falls back is seen again, after it was forgotten on its way: that it is seen does not say that it was there.
+    fn is_there_still(&self, facts: &Facts<'a>, item: &ItemFacts<'a>, after: Moment) -> bool {
+        let stays = |phase: Phase| !phase.is_final() || !may_have_fallen_back(facts, item);
+        is_alive(item, after) || self.looks(item).any(|(call, phase)| call.begin > after && stays(phase))
     }
 
     fn matched_by_phase(

@@ -1,6 +1,8 @@
 //! What a client does with items after the fact: it changes them while they wait, runs them again once they ended, and asks
 //! where they went on.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use windlass_core::id::ItemId;
 use windlass_core::time::{Span, Timestamp};
@@ -106,7 +108,10 @@ impl Client {
     /// Ends an item in one way or another, and reruns it, often by two clients at once, and often more than once.
     async fn run_again(&mut self) {
         if self.plan.habits.rebalances > 0 && self.rng.percent(15) {
-            return self.run_again_elsewhere().await;
+            return match self.rng.percent(40) {
+                true => self.run_one_address_again_elsewhere().await,
+                false => self.run_again_elsewhere().await,
+            };
         }
         let Some(hold) = self.some_work().await else { return };
         self.end(hold).await;
@@ -142,13 +147,31 @@ impl Client {
         }
     }
 
+    /// Reruns two items that had one address, while the home of that address may have become another partition.
+    async fn run_one_address_again_elsewhere(&mut self) {
+        let queue = self.queue();
+        self.caller.rebalance(queue, 1).await;
+        let address: Option<Arc<str>> = Some(self.rng.pick(&ADDRESSES).to_string().into());
+        let mut ended = Vec::new();
+        for _ in 0..2 {
+            let made = Made { enqueue_at: None, address: address.clone(), ..self.made() };
+            let Some(ids) = self.caller.produce(queue, vec![made]).await else { return };
+            self.memory.learn(&ids);
+            self.caller.cancel(ids[0]).await;
+            ended.push(ids[0]);
+        }
+        self.caller.rebalance(queue, 3).await;
+        self.rerun_beside(ended[0]).await;
+        self.rerun(ended[1]).await;
+    }
+
     /// What this client was given last, or an item that is produced and leased for this.
     async fn some_work(&mut self) -> Option<Hold> {
-        if self.rng.percent(50) {
+        if self.rng.percent(35) {
             return self.latest_hold();
         }
         let queue = self.queue();
-        let address = self.rng.percent(75).then(|| self.rng.pick(&ADDRESSES).to_string().into());
+        let address = self.rng.percent(80).then(|| self.rng.pick(&ADDRESSES).to_string().into());
         let made = Made { enqueue_at: None, address, ..self.made() };
         let ids = self.caller.produce(queue, vec![made]).await?;
         self.memory.learn(&ids);
@@ -160,7 +183,7 @@ impl Client {
 
     /// Now and then another item has the address of one that is to run again, or the queue has other partitions by then.
     async fn get_in_the_way(&mut self, Hold { queue, id, .. }: Hold) {
-        if self.rng.percent(70) {
+        if self.rng.percent(52) {
             let shown = self.caller.get(id).await;
             if let Some(address) = shown.and_then(|view| view.address) {
                 let made = Made { address: Some(address), enqueue_at: None, ..self.made() };
@@ -177,11 +200,11 @@ impl Client {
 
     async fn end(&mut self, Hold { queue, id, permit }: Hold) {
         match self.rng.below(100) {
-            0..=39 => {
+            0..=44 => {
                 let result = self.rng.percent(60).then(|| Bytes::from(format!("result of {}", id.number.0)));
                 self.caller.complete(queue, vec![(id, permit, result)]).await;
             }
-            40..=74 => {
+            45..=74 => {
                 let dead = RetryOp { id, permit, retry_at: None, dead: true };
                 self.caller.retry(queue, vec![dead]).await;
             }

@@ -13,9 +13,9 @@ impl Client {
         let ask = match self.rng.below(100) {
             0..=23 => self.creation(),
             24..=51 => return self.produce_member().await,
-            52..=65 => GroupAsk::Start,
-            66..=76 => return self.cancel_group().await,
-            77..=83 => GroupAsk::SetEnd(self.ends(50)),
+            52..=64 => GroupAsk::Start,
+            65..=77 => return self.cancel_group().await,
+            78..=83 => GroupAsk::SetEnd(self.ends(50)),
             84..=93 => GroupAsk::Delete,
             _ => GroupAsk::Info,
         };
@@ -60,8 +60,9 @@ impl Client {
     }
 
     fn ends(&mut self, percent: u32) -> Ends {
-        let mut word = || self.rng.percent(percent).then(|| self.last_word());
-        Ends { end: word(), abort: word() }
+        let mut word = |percent| self.rng.percent(percent).then(|| self.last_word());
+        // Few groups are aborted: those that are have an abort item more often than not.
+        Ends { end: word(percent), abort: word(percent.midpoint(100)) }
     }
 
     fn last_word(&mut self) -> LastWord {

@@ -32,7 +32,7 @@ impl Coverage {
             if op.filter.address.is_some() {
                 self.change("walk goes by an address");
             }
-            if facts.items.iter().any(|item| seen.must_be_shown(item, op, begin, end)) {
+            if facts.items.iter().any(|item| seen.must_be_shown(facts, item, op, begin, end)) {
                 self.change("walk showed what had to be shown");
             }
         }

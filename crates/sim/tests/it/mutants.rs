@@ -73,6 +73,7 @@ caught! {
     an_event_numbered_again_is_caught: RepeatEvent,
     a_time_that_runs_again_after_a_move_is_caught: CronTimeAgain,
     an_item_rerun_twice_is_caught: RerunTwice,
+    a_rerun_without_its_address_is_caught: RerunWithoutAddress,
     a_lost_payload_of_a_kept_item_is_caught: PayloadLostWithItemKept,
     a_chain_that_leads_nowhere_is_caught: MovedToNowhere,
     a_find_that_skips_an_item_is_caught: FindSkips,

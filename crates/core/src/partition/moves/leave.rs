@@ -281,6 +281,9 @@ impl Partition {
         let arrived = self.outbox.assigned_up_to(moved.partition, moved.arrived.last);
         for (number, leaver) in &arrived {
             match leaver {
+                Leaver::Item(item) if moved.arrived.turned_away.contains(number) => {
+                    self.turned_away(*item, out)
+                }
                 Leaver::Item(item) => {
                     out.totals.moved_out += 1;
                     let there = moved.arrived.items.get(number);
@@ -305,6 +308,18 @@ impl Partition {
         next.extras.get_or_insert_default().moved_to = there.map(|id| Box::new(MovedTo::new(queue, id)));
         self.write(number, next, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+    }
+
+    /// The item stays as it ended, as if it had not been sent.
+    fn turned_away(&mut self, number: ItemNumber, out: &mut Output) {
+        let (entry, outcome, outgoing) = self.leaving(number);
+        if outgoing.forgotten {
+            self.erase(number, out);
+            return;
+        }
+        let outcome = Outcome { outgoing: None, ..outcome.clone() };
+        let next = entry.with_state(State::Final(Box::new(outcome)));
+        self.write(number, next, out);
     }
 
     /// Forgets a final item whose time is over; if it has not arrived yet where it goes, all but that. It is seen again if it

@@ -1,6 +1,6 @@
 //! The target's side of moves: each item and each cron is taken once, whatever is sent again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use crate::cron::Cron;
 use crate::footprint::Footprint;
 use crate::headers::Hashes;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{CronRun, Extras, MoveNumber, Origin};
+use crate::item::{CronRun, Extras, MoveNumber, MoveReason, Origin};
 use crate::limits::{Invalid, check_batch, check_kind};
 use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
@@ -63,8 +63,11 @@ pub struct ArrivingItem {
     pub priority: u8,
     pub origin: Origin,
     pub cron: Option<Box<CronRun>>,
-    /// The address that the item gets if it is free here; if not, its origin tells the address.
+    /// The address that the item gets if it is free. If not, a rerun is turned away, and any other item is taken without the
+    /// address, which its origin tells then.
     pub address: Option<Arc<str>>,
+    /// Whether a live item has the address in its former home, which does not see this item.
+    pub address_taken: bool,
     /// `enqueue_at`, `max_attempts` and `dead_timeout` are unset except for group end items and reruns; see
     /// [`crate::verbs::NewItem`].
     pub enqueue_at: Option<Timestamp>,
@@ -81,6 +84,8 @@ pub struct Arrived {
     pub last: MoveNumber,
     /// The items that the latest moves became. Crons are not in it.
     pub items: BTreeMap<MoveNumber, ItemNumber>,
+    /// Reruns among the latest moves whose address was not free.
+    pub turned_away: BTreeSet<MoveNumber>,
 }
 
 impl Verb for Take {
@@ -108,14 +113,16 @@ impl Partition {
     /// What was taken before is passed over. `max_items` does not count here: what is moved was accepted once.
     fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Arrived, Refusal> {
         let Take { source, mut moves } = take;
-        let Arrived { last, items: mut arrived } = self.arrived_from(source);
+        let Arrived { last, mut items, mut turned_away } = self.arrived_from(source);
         let first = moves.first().map(|moved| moved.number);
         moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
-            return Ok(Arrived { last, items: arrived });
+            return Ok(Arrived { last, items, turned_away });
         };
         // The source has forgotten all moves before the first that it sends.
-        arrived.retain(|moved, _| first.is_none_or(|first| *moved >= first));
+        let is_remembered = |moved: &MoveNumber| first.is_none_or(|first| *moved >= first);
+        items.retain(|moved, _| is_remembered(moved));
+        turned_away.retain(is_remembered);
         self.check_arrivals(&moves)?;
         self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
         self.check_numbers_left(now, moves.len())?;
@@ -123,29 +130,29 @@ impl Partition {
         for Move { number, what, body, facts, attempts } in moves {
             match what {
                 Arriving::Item(item) => {
-                    out.totals.moved_in += 1;
                     let bodies = Bodies::Given { payload: body, facts, attempts };
-                    arrived.insert(number, self.take_item(now, *item, bodies, out));
+                    match self.take_item(now, *item, bodies, out) {
+                        Some(item) => drop(items.insert(number, item)),
+                        None => drop(turned_away.insert(number)),
+                    }
                 }
                 Arriving::Cron(cron) => self.take_cron(now, source, *cron, body, facts, out),
             }
         }
         let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
-        let last = newest.max(last);
-        self.record(Row::Taken(Taken { source, last, arrived: arrived.clone(), unknown }), out);
-        Ok(Arrived { last, items: arrived })
+        let arrived = Arrived { last: newest.max(last), items, turned_away };
+        self.record(Row::Taken(Taken { source, arrived: arrived.clone(), unknown }), out);
+        Ok(arrived)
     }
 
     /// What was taken from a partition.
     pub fn arrived_from(&self, source: PartitionId) -> Arrived {
-        let taken = self.taken.get(&source);
-        taken
-            .map_or_else(Arrived::default, |taken| Arrived { last: taken.last, items: taken.arrived.clone() })
+        self.taken.get(&source).map_or_else(Arrived::default, |taken| taken.arrived.clone())
     }
 
     /// The last move that was taken from a partition.
     pub fn last_taken(&self, source: PartitionId) -> MoveNumber {
-        self.taken.get(&source).map_or(MoveNumber::default(), |taken| taken.last)
+        self.taken.get(&source).map_or(MoveNumber::default(), |taken| taken.arrived.last)
     }
 
     /// Those that something was taken from.
@@ -153,24 +160,29 @@ impl Partition {
         self.taken.keys().copied().collect()
     }
 
+    /// `None`: the item is turned away, because the work that has its address must not run twice.
     fn take_item(
         &mut self,
         now: Timestamp,
         mut moved: ArrivingItem,
         bodies: Bodies<'_>,
         out: &mut Output,
-    ) -> ItemNumber {
-        let address = moved.address.filter(|address| {
-            let is_free = self.check_address_free(Some(address)).is_ok();
-            if !is_free {
-                moved.origin.address = Some(Arc::clone(address));
-            }
-            is_free
-        });
+    ) -> Option<ItemNumber> {
+        let is_taken = moved.address_taken || self.check_address_free(moved.address.as_ref()).is_err();
+        if is_taken
+            && moved.origin.reason == MoveReason::Rerun
+            && !mutant::active(Mutant::RerunWithoutAddress)
+        {
+            return None;
+        }
+        if is_taken {
+            moved.origin.address = moved.address.take();
+        }
+        out.totals.moved_in += 1;
         let extras = Extras {
             max_attempts: moved.max_attempts,
             dead_timeout: self.dead_timeout(moved.dead_timeout),
-            address,
+            address: moved.address,
             origin: Some(Box::new(moved.origin)),
             cron: moved.cron,
             ..Extras::default()
@@ -181,6 +193,6 @@ impl Partition {
             hashes: moved.hashes,
             ..Draft::new(now, &moved.kind, moved.enqueue_at, bodies)
         };
-        self.create(now, draft, out).number
+        Some(self.create(now, draft, out).number)
     }
 }

@@ -71,6 +71,12 @@ impl Partition {
         self.rerunnable(number).map(|(item, _)| item)
     }
 
+    /// Whether the item would be made here, and not in another partition of the queue.
+    pub fn reruns_here(&self, item: &Item) -> bool {
+        let address = item.extras.as_ref().and_then(|extras| extras.address.as_ref());
+        self.check_takes(address).is_ok()
+    }
+
     /// Whether the item could be rerun here now.
     fn check_rerun(&self, number: ItemNumber) -> Result<(), Refusal> {
         let (item, _) = self.rerunnable(number)?;

@@ -22,7 +22,7 @@ use windlass_core::row::{
 use windlass_core::rule::{Rule, RuleKey, RulesVersion, Stop};
 use windlass_core::settings::{Keep, Requeue, RetainPayload, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::Produced;
+use windlass_core::verbs::{Arrived, Produced};
 
 fn text() -> impl Strategy<Value = Arc<str>> {
     prop_oneof![Just("default".to_owned()), "[a-c\u{0}é]{0,4}", "\\PC{0,20}"].prop_map(Arc::from)
@@ -393,9 +393,10 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
     (text(), text()).prop_map(|(namespace, name)| QueueName { namespace, name })
 }
 
-fn arrived() -> impl Strategy<Value = BTreeMap<MoveNumber, ItemNumber>> {
-    let (moved, item) = (any::<u64>().prop_map(MoveNumber), (0..=NUMBER_MAX).prop_map(ItemNumber));
-    prop::collection::btree_map(moved, item, 0..5)
+fn arrived() -> impl Strategy<Value = (BTreeMap<MoveNumber, ItemNumber>, BTreeSet<MoveNumber>)> {
+    let moved = || any::<u64>().prop_map(MoveNumber);
+    let item = (0..=NUMBER_MAX).prop_map(ItemNumber);
+    (prop::collection::btree_map(moved(), item, 0..5), prop::collection::btree_set(moved(), 0..5))
 }
 
 type Intakes = (u64, bool, Option<SlotSet>, Option<QueueName>, u32, Vec<u8>);
@@ -523,7 +524,9 @@ pub(super) fn row() -> impl Strategy<Value = Row> {
             }
         ),
         1 => (any::<u32>(), any::<u64>(), arrived(), unknown()).prop_map(|(source, last, arrived, unknown)| {
-            Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), arrived, unknown })
+            let (items, turned_away) = arrived;
+            let arrived = Arrived { last: MoveNumber(last), items, turned_away };
+            Row::Taken(Taken { source: PartitionId(source), arrived, unknown })
         }),
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),

@@ -153,6 +153,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
             origin,
             cron: None,
             address: None,
+            address_taken: false,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,

@@ -13,8 +13,9 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{RetainPayload, Settings};
 use windlass_core::verbs::{NewItem, RetryItem, SuspendItem};
-use windlass_engine::{Action, ChangePage, Search, Verify};
+use windlass_engine::{Action, ChangePage, EngineError, Search, Verify};
 
+use super::afterwards::shown;
 use super::find::{by_facts, in_phases, search, with_facts};
 use super::{is_refused, retry_item};
 use crate::world::{World, item, items};
@@ -30,6 +31,8 @@ on_every_store!(
     items_on_their_way_are_cancelled_by_nobody_and_deleted_where_they_are,
     suspended_items_are_changed_with_the_others,
     a_dry_run_sees_addresses_held_where_they_are_at_home_by_now,
+    of_items_with_one_address_the_oldest_is_rerun_wherever_the_address_is_at_home,
+    an_item_refused_for_its_address_takes_no_room_from_others,
 );
 
 pub(crate) fn oldest(find: Find, limit: usize) -> Search {
@@ -190,6 +193,47 @@ async fn a_dry_run_sees_addresses_held_where_they_are_at_home_by_now(world: &Wor
     assert_eq!((changed(&dry).len(), dry.results.len()), (10, 20));
     let page = change(world, &queue, &oldest(in_phases([Phase::Failed]), 1000), Action::Rerun).await;
     assert_eq!(changed(&page), changed(&dry));
+}
+
+/// All of an address but the first are refused for the item that the first became.
+async fn of_items_with_one_address_the_oldest_is_rerun_wherever_the_address_is_at_home(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let at = |index: usize| NewItem { address: Some(format!("desk {index}").into()), ..item("x") };
+    let mut oldest_made = Vec::new();
+    for round in 0..3 {
+        let made = world.produce(&queue, (0..12).map(at).collect()).await;
+        if round == 0 {
+            oldest_made = made;
+        }
+        fail_all(world, &queue).await;
+    }
+    world.engine().rebalance(&queue, 4).await.expect("more");
+    let page = change(world, &queue, &oldest(in_phases([Phase::Failed]), 1000), Action::Rerun).await;
+    assert_eq!((changed(&page), page.results.len()), (oldest_made, 36));
+    for (id, result) in page.results.iter().filter(|(_, result)| result.is_err()) {
+        let address = shown(world, *id).await.item.extras.expect("extras").address.expect("an address");
+        let holder = world.engine().item_at(&queue, &address).await.expect("the address is taken");
+        assert!(
+            matches!(result, Err(EngineError::DuplicateAddress { id }) if *id == holder),
+            "{address}: {result:?}"
+        );
+    }
+    assert_eq!(world.live(&queue).await, 12);
+}
+
+async fn an_item_refused_for_its_address_takes_no_room_from_others(world: &World) {
+    let queue = world.queue("q", 2, Settings { max_items: 2, ..Settings::default() }).await;
+    let at = |address: &str| NewItem { address: Some(address.into()), ..item("x") };
+    let mut made = Vec::new();
+    for address in ["twice", "twice", "once"] {
+        made.extend(world.produce(&queue, vec![at(address)]).await);
+        fail_all(world, &queue).await;
+        world.env.advance(Duration::from_secs(1));
+    }
+    let dry = dry_rerun(world, &queue).await;
+    let page = change(world, &queue, &oldest(in_phases([Phase::Failed]), 1000), Action::Rerun).await;
+    assert_eq!(changed(&page), [made[0], made[2]]);
+    assert_eq!(changed(&dry), changed(&page));
 }
 
 async fn a_walk_of_changes_goes_on_over_a_restart_and_a_rebalance(world: &World) {
