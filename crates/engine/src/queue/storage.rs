@@ -76,12 +76,25 @@ impl QueueHandle {
                     return Ok(views);
                 }
                 if payload.is_some() || self.is_there(handle, item).await? {
+                    // A payload's record has the facts in it.
+                    let facts = if payload.is_none() { self.facts_left(id, item).await } else { None };
                     let (item, member) = (item.clone(), member.clone());
-                    views.push(view::of(&self.queue, id, item, member, [payload, None, None]));
+                    views.push(view::of(&self.queue, id, item, member, [payload, None, facts]));
                 }
             }
         }
         Ok(views)
+    }
+
+    /// The facts of an item whose payload is lost, if they can be read.
+    async fn facts_left(&self, id: ItemId, item: &Item) -> Option<Bytes> {
+        if !view::has_facts(item) {
+            return None;
+        }
+        view::facts(&*self.store, id).await.unwrap_or_else(|error| {
+            warn!(queue = &*self.queue.name.name, item = %id, %error, "listed without facts");
+            None
+        })
     }
 
     /// Whether an item without a payload is still live: then its payload is lost, else it has ended since it was found.

@@ -20,14 +20,14 @@ use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
 use crate::http::Http;
-use crate::world::list;
+use crate::world::{held, list, with};
 
 /// A store that fails its commits, does not end them, or has no room, when it is told to. Bodies that say `rotten` are
 /// damaged.
 #[derive(Debug, Default)]
-pub(crate) struct Failing {
+struct Failing {
     inner: MemoryStore,
-    pub(crate) fails: AtomicBool,
+    fails: AtomicBool,
     is_full: AtomicBool,
     held: watch::Sender<bool>,
 }
@@ -89,7 +89,7 @@ async fn partitions(http: &mut Http) -> Vec<Value> {
 }
 
 /// Asks until all partitions of a store are in a state.
-pub(crate) async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
+async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
     let asking = async {
         loop {
             let found: Vec<Value> =
@@ -103,7 +103,7 @@ pub(crate) async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Valu
 }
 
 /// A server with two stores: `default`, which is sound, and this one as `second`.
-pub(crate) async fn beside_a_sound_store(second: &Arc<Failing>) -> (Server, Http) {
+async fn beside_a_sound_store(second: &Arc<Failing>) -> (Server, Http) {
     let directory = directory();
     let others = vec![Member::opened("second", second.clone())];
     let first = Arc::new(MemoryStore::new());
@@ -360,6 +360,77 @@ async fn an_item_with_a_damaged_payload_is_shown_without_it_and_failed_by_its_le
     assert_eq!(failed["error"]["code"], "damaged");
     let metrics = http.metrics().await;
     assert!(metrics.contains("windlass_bodies_damaged_total{queue=\"q\"} 1\n"), "{metrics}");
+    server.stop().await;
+}
+
+/// Fails items of `q` for good.
+async fn fail(http: &mut Http, count: usize) {
+    let leased = http.lease("q", count).await;
+    assert_eq!(leased.len(), count);
+    let dead = |item: &Value| with(held(item), json!({"dead": true}));
+    let items: Vec<Value> = leased.iter().map(dead).collect();
+    assert_eq!(http.ok("queue.retry", json!({"queue": "q", "items": items})).await["dead"], count);
+}
+
+#[tokio::test]
+async fn a_damaged_item_moves_without_its_payload_is_not_rerun_and_is_deleted() {
+    let directory = directory();
+    let config = configured(directory.path(), &[]);
+    let server = Server::start_on(config, Arc::new(Failing::default()), Vec::new()).await;
+    let server = server.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "dead_queue": "dead", "partitions": 1})).await;
+    http.ok("queues.create", json!({"queue": "dead", "partitions": 1})).await;
+    let item = json!({"utf8": "rotten", "headers": {"trace": "1"}});
+    let id = http.produce("q", json!([item])).await.remove(0);
+    assert!(http.lease("q", 1).await.is_empty(), "the lease ends it");
+    while http.item(&id).await.get("moved_to").is_none() {}
+    let original = http.item(&id).await;
+    assert_eq!((&original["state"], &original["error"]["code"]), (&json!("failed"), &json!("damaged")));
+    let letter = original["moved_to"]["id"].clone();
+    let home = http.stats("dead").await["partitions"][0]["partition"].clone();
+    let listed = http.ok("storage/items.list", json!({"queue": "dead", "partition": home})).await;
+    let listed = listed["items"][0].clone();
+    assert_eq!((&listed["id"], listed.get("utf8")), (&letter, None));
+    assert_eq!(listed["headers"]["trace"], "1");
+    assert_eq!(listed["origin"]["error"]["code"], "damaged");
+    assert!(http.lease("dead", 1).await.is_empty(), "there is nothing to work on");
+    let ended = http.item(&letter).await;
+    assert_eq!((&ended["state"], &ended["error"]["code"]), (&json!("failed"), &json!("damaged")));
+    let (status, code, message) = http.refused("item.rerun", &json!({"id": letter})).await;
+    assert_eq!((status, &*code), (409, "wrong_state"), "{message}");
+    let filter = json!({"queue": "dead", "filter": {"error_code": "damaged"}, "action": "delete"});
+    assert_eq!(http.ok("items.change", filter).await["changed"], 1);
+    assert_eq!(http.refused("item.get", &json!({"id": letter})).await.0, 404);
+    let waits = http.produce("q", json!([item])).await.remove(0);
+    let deleted = http.ok("storage/items.delete", json!({"queue": "q", "ids": [waits]})).await;
+    assert_eq!(deleted, json!({"deleted": 1, "failed": []}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_dead_queue_whose_store_is_full_or_faulty_is_no_reason_to_fall_back() {
+    let second = Arc::new(Failing::default());
+    let (server, mut http) = beside_a_sound_store(&second).await;
+    let create = json!({"queue": "q", "partitions": 1, "dead_queue": "dead", "retention_max_bytes": 1});
+    http.ok("queues.create", create).await;
+    http.ok("queues.create", json!({"queue": "dead", "partitions": 1})).await;
+    assert_eq!(partitions(&mut http).await[0]["store"], "default");
+    assert_eq!(http.stats("dead").await["partitions"][0]["store"], "second");
+    let trouble: [(&AtomicBool, u64); 2] = [(&second.is_full, 3), (&second.fails, 6)];
+    for (trouble, letters) in trouble {
+        trouble.store(true, Ordering::SeqCst);
+        http.produce("q", json!([{"utf8": "a"}, {"utf8": "b"}, {"utf8": "c"}])).await;
+        fail(&mut http, 3).await;
+        if std::ptr::eq(trouble, &second.fails) {
+            while http.stats("dead").await["partitions"][0]["state"] != "faulty" {}
+        }
+        let stats = http.stats("q").await;
+        assert_eq!((&stats["moving"], &stats["retained"]), (&json!(3), &json!(0)));
+        trouble.store(false, Ordering::SeqCst);
+        while http.stats("q").await["moving"] != 0 {}
+        assert_eq!(http.stats("dead").await["counts"]["waiting"], letters, "all of them arrived");
+    }
     server.stop().await;
 }
 
