@@ -186,6 +186,77 @@ async fn payloads_results_errors_and_events_count_against_the_bytes_that_are_kep
 }
 
 #[tokio::test]
+async fn retain_payload_counts_for_what_ends_from_then_on() {
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1, "keep": "all"})).await;
+    let mut ended = Vec::new();
+    for (setting, failed, completed) in
+        [("failed", true, false), ("none", false, false), ("all", true, true), ("failed", true, false)]
+    {
+        update(&mut http, json!({"retain_payload": setting})).await;
+        ended.push((fail_one(&mut http, json!({"utf8": setting})).await, failed));
+        let done = produce_one(&mut http, json!({"utf8": setting})).await;
+        let leased = http.lease("q", 1).await;
+        http.complete("q", &leased).await;
+        ended.push((done, completed));
+        let cleared = produce_one(&mut http, json!({"utf8": setting})).await;
+        http.ok("queue.clear", json!({"queue": "q"})).await;
+        ended.push((cleared, failed));
+        let create = json!({"queue": "q", "group": "g", "items": [{"utf8": setting}]});
+        let member = http.ok("group.create", create).await["items"][0]["id"].clone();
+        http.ok("group.cancel", json!({"queue": "q", "group": "g"})).await;
+        http.ok("group.delete", json!({"queue": "q", "group": "g"})).await;
+        ended.push((member.as_str().expect("an id").to_owned(), failed));
+        for (id, kept) in &ended {
+            let item = http.item(id).await;
+            assert_eq!(item.get("utf8").is_some(), *kept, "by now it is {setting}: {item}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn partitions_share_the_bytes_that_are_kept() {
+    let settings = json!({"partitions": 4, "retention_max_bytes": 4 * 2700});
+    let (_server, mut http) = TestServer::with_queue(settings).await;
+    for _ in 0..12 {
+        produce_one(&mut http, json!({"utf8": "x".repeat(1000)})).await;
+    }
+    for leased in http.lease("q", 12).await {
+        retry(&mut http, &leased, json!({"dead": true})).await;
+    }
+    until_retained(&mut http, 8).await;
+    let kept = http.ok("items.find", json!({"queue": "q", "states": ["failed"]})).await;
+    for partition in list(&http.stats("q").await["partitions"]) {
+        let is_here = |item: &&Value| item["partition"] == partition["partition"];
+        assert_eq!(list(&kept["items"]).iter().filter(is_here).count(), 2, "room for two and a half");
+    }
+}
+
+#[tokio::test]
+async fn what_fell_back_counts_as_ended_then_can_be_rerun_and_moves_no_more() {
+    let settings = json!({"partitions": 1, "dead_queue": "nowhere", "retention_max_bytes": 1500});
+    let (_server, mut http) = TestServer::with_queue(settings).await;
+    let text = "x".repeat(1000);
+    let id = fail_one(&mut http, json!({"utf8": text})).await;
+    let moving = http.item(&id).await;
+    assert_eq!((&http.stats("q").await["moving"], moving.get("utf8")), (&json!(1), None));
+    let later = fail_one(&mut http, json!({"utf8": text})).await;
+    let later = http.item(&later).await;
+    while http.stats("q").await["moving"] != 1 {}
+    let fallen = http.item(&id).await;
+    assert_eq!((&fallen["state"], &fallen["utf8"]), (&json!("failed"), &json!(text)));
+    assert!(fallen["finished_at"].as_str() > later["finished_at"].as_str(), "it counts as ended by now");
+    assert_eq!(fallen["changed_at"], moving["changed_at"], "its state is the same");
+    http.ok("queues.create", json!({"queue": "nowhere"})).await;
+    while http.stats("nowhere").await["counts"]["waiting"] != 1 {}
+    assert_eq!(http.item(&id).await, fallen);
+    let anew = http.ok("item.rerun", json!({"id": id})).await["item"].clone();
+    assert_eq!(http.item(&anew["id"]).await["utf8"], json!(text));
+    assert_eq!(http.item(&id).await["moved_to"], json!({"queue": "q", "id": anew["id"]}));
+    let letters = http.lease("nowhere", 10).await;
+    assert_eq!((letters.len(), &letters[0]["origin"]["id"]), (1, &later["id"]));
+}
+
+#[tokio::test]
 async fn each_partition_keeps_at_least_one_item() {
     let settings = json!({"partitions": 4, "retention_max_items": 2});
     let (_server, mut http) = TestServer::with_queue(settings).await;
