@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use windlass_core::item::Phase;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::settings::Settings;
+use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_core::verbs::RetryItem;
+use windlass_core::verbs::{RetryItem, UpdateQueue};
 use windlass_engine::env::Env;
-use windlass_engine::{HistoryBucket, QueueHistory, Waited};
+use windlass_engine::{Action, HistoryBucket, QueueHistory, Waited};
 
+use super::find::{fail, in_phases, search};
 use super::{is_refused, retry_item};
 use crate::world::{World, held, items, queue_name};
 
@@ -20,6 +22,8 @@ on_every_store!(
     all_partitions_of_a_queue_count_in_one_history_and_stay_in_it,
     a_history_goes_by_the_time_of_the_server,
     the_queues_with_the_most_waiting_items_tell_their_history_first,
+    a_history_is_gone_with_its_queue,
+    the_failed_items_of_a_queue_count_for_as_long_as_they_are_kept,
 );
 
 const HOUR: Span = Span::from_secs(3600);
@@ -145,4 +149,36 @@ async fn the_queues_with_the_most_waiting_items_tell_their_history_first(world: 
     let gone = queue_name("gone");
     let asked = world.engine().history(Some(&[named[0].clone(), gone.clone()]), HOUR);
     assert!(is_refused(&asked, &Refusal::no_such_queue(&gone)));
+}
+
+async fn a_history_is_gone_with_its_queue(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    world.produce(&queue, items(3)).await;
+    assert_eq!(history(world, &queue, HOUR).iter().map(deeds).collect::<Vec<_>>(), [[3, 0, 0, 0]]);
+    world.engine().delete_queue(&queue, true).await.expect("deleted");
+    let asked = world.engine().history(Some(std::slice::from_ref(&queue)), HOUR);
+    assert!(is_refused(&asked, &Refusal::no_such_queue(&queue)));
+    world.queue("q", 2, Settings::default()).await;
+    assert_eq!(history(world, &queue, HOUR).iter().map(deeds).collect::<Vec<_>>(), [[0; 4]]);
+}
+
+async fn the_failed_items_of_a_queue_count_for_as_long_as_they_are_kept(world: &World) {
+    let told = || world.engine().overview().remove(0).failed;
+    let queue = world.queue("q", 2, Settings::default()).await;
+    for count in 1..=3 {
+        fail(world, &queue, Some("a"), "no").await;
+        assert_eq!(told(), count);
+    }
+    let one = search(in_phases([Phase::Failed]), 1);
+    world.engine().change_items(&queue, &one, None, Action::Delete, false).await.expect("deleted");
+    assert_eq!(told(), 2);
+    world.restart().await;
+    while told() != 2 {
+        tokio::task::yield_now().await;
+    }
+    let dead_queue = Some(Some("later".into()));
+    let change = SettingsChange { dead_queue, ..SettingsChange::default() };
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
+    fail(world, &queue, Some("a"), "no").await;
+    assert_eq!((told(), world.stats(&queue).await.moving), (3, 1), "one on its way has failed, too");
 }

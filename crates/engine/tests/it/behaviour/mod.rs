@@ -40,6 +40,8 @@ pub(crate) mod expiry;
 pub(crate) mod find;
 pub(crate) mod find_change;
 mod find_filters;
+mod find_missing;
+mod find_scanned;
 mod find_walks;
 mod follow;
 pub(crate) mod groups;
