@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use windlass_api::error::{Details, Error, NOT_APPLIED};
 use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, DEFAULT_ADDRESS};
@@ -56,12 +57,14 @@ impl Remote {
 pub(crate) struct LongCall<'a> {
     remote: &'a Remote,
     out: Output,
+    bar: ProgressBar,
     begun: bool,
 }
 
 impl<'a> LongCall<'a> {
-    pub(crate) fn new(remote: &'a Remote, out: Output) -> Self {
-        Self { remote, out, begun: false }
+    /// `bar` makes room for what is told.
+    pub(crate) fn new(remote: &'a Remote, out: Output, bar: ProgressBar) -> Self {
+        Self { remote, out, bar, begun: false }
     }
 
     pub(crate) async fn call<C: Call>(&mut self, request: &C) -> Result<C::Reply, ClientError> {
@@ -75,7 +78,7 @@ impl<'a> LongCall<'a> {
         if !self.begun || !error.may_pass() || error.outcome() != Outcome::NotApplied {
             return Err(error);
         }
-        self.out.talk(&format!("trying again: {}", described(&error)));
+        self.bar.suspend(|| self.out.talk(&format!("trying again: {}", described(&error))));
         self.remote.patient.call(request).await
     }
 }

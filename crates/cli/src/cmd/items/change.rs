@@ -3,10 +3,11 @@
 use std::future::pending;
 use std::io::{self, IsTerminal};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use windlass_api::items::{ChangeItemsReply, ChangeItemsRequest};
 use windlass_client::ClientError;
 
+use super::action::Action;
 use super::dead_letters;
 use super::filter::Filter;
 use crate::exit::{Exit, Failure};
@@ -50,127 +51,35 @@ pub(super) struct Change {
     filter: Filter,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Action {
-    /// Live items: leased ones stay until their workers give them up
-    Cancel,
-    /// Items that have ended and whose payloads are kept
-    Rerun,
-    /// Scheduled items
-    RunNow,
-    /// All items: nothing of them is kept
-    Delete,
-    /// Items that are not leased and have not ended
-    SetPriority,
-}
-
-impl Action {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Rerun => "rerun",
-            Self::RunNow => "run_now",
-            Self::Delete => "delete",
-            Self::SetPriority => "set_priority",
-        }
-    }
-
-    /// What was done to so many items: `2 items cancelled`.
-    fn done(self, items: u64, priority: Option<u32>) -> String {
-        let (items, is_one) = (counted(items, "item"), items == 1);
-        match self {
-            Self::Cancel => format!("{items} cancelled"),
-            Self::Rerun => format!("{items} rerun"),
-            Self::RunNow => format!("{items} {} due now", if is_one { "is" } else { "are" }),
-            Self::Delete => format!("{items} deleted"),
-            Self::SetPriority => {
-                let priority = priority.unwrap_or_default();
-                format!("{items} {} priority {priority} now", if is_one { "has" } else { "have" })
-            }
-        }
-    }
-
-    /// What can be done with only some of the items that match.
-    const fn can_be(self) -> &'static str {
-        match self {
-            Self::Cancel => "can be cancelled",
-            Self::Rerun => "can be rerun",
-            Self::RunNow => "can be due now",
-            Self::Delete => "can be deleted",
-            Self::SetPriority => "can have another priority",
-        }
-    }
-
-    /// Whether the program asks on a terminal first: `delete` keeps nothing, and `cancel` ends work that waits.
-    const fn is_asked_about(self) -> bool {
-        match self {
-            Self::Cancel | Self::Delete => true,
-            Self::Rerun | Self::RunNow | Self::SetPriority => false,
-        }
-    }
-}
-
 impl Change {
     pub(super) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
         self.check(has_terminal)?;
-        let (action, priority, dry_run, yes) = (self.action, self.priority, self.dry_run, self.yes);
+        let (action, dry_run, yes) = (self.action, self.dry_run, self.yes);
         let request = self.request()?;
-        let mut matched = None;
-        if !yes {
-            let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
-            let dry = changed(remote, dry.clone(), None, None, out).await.complete(&dry)?;
-            if dry_run {
-                out.reply(&dry, |_| would_be(&dry, action))?;
-                told(&dry, out);
-                return Ok(Exit::Done);
-            }
-            if dry.matched == 0 {
-                out.reply(&dry, |_| format!("{}\n", action.done(0, priority)))?;
-                hint(&request, action, remote, out).await;
-                return Ok(Exit::Done);
-            }
-            if !out.json() {
-                out.talk(would_be(&dry, action).trim_end());
-            }
-            matched = Some(dry.matched);
+        if yes {
+            return carry_out(request, action, None, remote, out).await;
         }
-        if let Some(matched) = matched
-            && action.is_asked_about()
-            && has_terminal
-            && !agreed(action, matched, out)?
-        {
+        let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
+        let counted = changed(remote, dry.clone(), None, None, out).await.complete(&dry)?;
+        if dry_run {
+            out.reply(&counted, |_| would_be(&counted, action))?;
+            told(&counted, out);
+            return Ok(Exit::Done);
+        }
+        if counted.matched == 0 {
+            out.reply(&counted, |_| done(&counted, &request, action))?;
+            hint(&request, action, remote, out).await;
+            return Ok(Exit::Done);
+        }
+        if !out.json() {
+            out.talk(would_be(&counted, action).trim_end());
+        }
+        if action.is_asked_about() && has_terminal && !agreed(action, counted.matched, out)? {
             out.talk("nothing was changed");
             return Ok(Exit::Refused);
         }
-        // Only now: from here on Ctrl-C does not end the program by itself.
-        let signals = Some(Signals::hear()?);
-        let Changed { reply, end } = changed(remote, request.clone(), matched, signals, out).await;
-        if let End::Stopped = end {
-            if out.json() {
-                out.document(&reply)?;
-            }
-            told(&reply, out);
-            let so_far = action.done(reply.changed, priority);
-            let message = format!(
-                "stopped: {so_far} so far, the page under way not counted; run it again for the rest"
-            );
-            return Err(Failure::interrupted(message));
-        }
-        // Pages before the one that failed stay changed.
-        if matches!(end, End::Complete) || reply.matched > 0 {
-            out.reply(&reply, |_| format!("{}\n", action.done(reply.changed, priority)))?;
-        }
-        let exit = told(&reply, out);
-        match end {
-            End::Failed(error) => Err(failure(&request, action, *error)),
-            End::Complete | End::Stopped => {
-                if reply.matched == 0 {
-                    hint(&request, action, remote, out).await;
-                }
-                Ok(exit)
-            }
-        }
+        carry_out(request, action, Some(counted.matched), remote, out).await
     }
 
     fn check(&self, has_terminal: bool) -> Result<(), Failure> {
@@ -193,6 +102,52 @@ impl Change {
             ..ChangeItemsRequest::default()
         })
     }
+}
+
+/// `matched` is how many items are expected, if that is known.
+async fn carry_out(
+    request: ChangeItemsRequest,
+    action: Action,
+    matched: Option<u64>,
+    remote: &Remote,
+    out: Output,
+) -> Result<Exit, Failure> {
+    // Only now: from here on Ctrl-C does not end the program by itself.
+    let signals = Some(Signals::hear()?);
+    let Changed { reply, end } = changed(remote, request.clone(), matched, signals, out).await;
+    match end {
+        End::Complete => {
+            out.reply(&reply, |_| done(&reply, &request, action))?;
+            if reply.matched == 0 {
+                hint(&request, action, remote, out).await;
+            }
+            Ok(told(&reply, out))
+        }
+        End::Failed(error) => {
+            // Pages before the one that failed stay changed.
+            if reply.matched > 0 {
+                out.reply(&reply, |_| done(&reply, &request, action))?;
+            }
+            told(&reply, out);
+            Err(failure(&request, action, *error))
+        }
+        End::Stopped => {
+            if out.json() {
+                out.document(&reply)?;
+            }
+            told(&reply, out);
+            Err(stopped(&action.done(reply.changed, request.priority)))
+        }
+    }
+}
+
+fn stopped(done: &str) -> Failure {
+    let what = "the page under way not counted; run it again for the rest";
+    Failure::interrupted(format!("stopped: {done} so far, {what}"))
+}
+
+fn done(reply: &ChangeItemsReply, request: &ChangeItemsRequest, action: Action) -> String {
+    format!("{}\n", action.done(reply.changed, request.priority))
 }
 
 fn would_be(dry: &ChangeItemsReply, action: Action) -> String {
@@ -239,7 +194,7 @@ async fn changed(
     out: Output,
 ) -> Changed {
     let bar = out.progress(matched);
-    let mut pages = LongCall::new(remote, out);
+    let mut pages = LongCall::new(remote, out, bar.clone());
     let mut reply = ChangeItemsReply::default();
     let end = loop {
         let page = tokio::select! {
@@ -283,14 +238,7 @@ fn failure(request: &ChangeItemsRequest, action: Action, error: ClientError) -> 
     if failure.exit != Exit::Unknown {
         return failure;
     }
-    let again = match action {
-        Action::Cancel => "run it again: items already cancelled no longer match",
-        Action::Rerun => "run it again: items already rerun no longer match",
-        Action::RunNow => "run it again: items already due no longer match",
-        Action::Delete => "run it again: items already deleted are gone",
-        Action::SetPriority => "run it again: it does no harm to items that have the priority already",
-    };
-    failure.with_advice(again)
+    failure.with_advice(action.again())
 }
 
 /// Asks on the terminal.

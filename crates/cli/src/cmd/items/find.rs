@@ -1,7 +1,6 @@
 //! `windlass items find`.
 
 use clap::Args;
-use indicatif::ProgressBar;
 use windlass_api::items::{FindItemsReply, FindItemsRequest};
 
 use super::filter::Filter;
@@ -96,8 +95,8 @@ impl Find {
             ..self.filter.at(now())?.into()
         };
         let mut found = FindItemsReply::default();
-        let mut progress = Progress { out, bar: None };
-        let mut pages = LongCall::new(remote, out);
+        let bar = out.progress(None);
+        let mut pages = LongCall::new(remote, out, bar.clone());
         loop {
             let page = pages.call(&request).await.map_err(|error| failed(&request, error))?;
             let only_missing = page.scanned == 0 && page.items.is_empty() && !page.missing.is_empty();
@@ -110,34 +109,15 @@ impl Find {
             if room == 0 || found.pivot.is_none() || only_missing {
                 break;
             }
-            progress.show(&found);
+            let items = counted(found.items.len() as u64, "item");
+            bar.set_message(format!("{} looked at, {items} found", count(found.scanned)));
+            bar.tick();
             request = FindItemsRequest { pivot: found.pivot.clone(), limit: Some(room.min(PAGE)), ..request };
         }
-        progress.close();
+        bar.finish_and_clear();
         found.missing.sort_unstable();
         found.missing.dedup();
         Ok(found)
-    }
-}
-
-/// Shown from the second page on.
-struct Progress {
-    out: Output,
-    bar: Option<ProgressBar>,
-}
-
-impl Progress {
-    fn show(&mut self, found: &FindItemsReply) {
-        let items = counted(found.items.len() as u64, "item");
-        let bar = self.bar.get_or_insert_with(|| self.out.progress(None));
-        bar.set_message(format!("{} looked at, {items} found", count(found.scanned)));
-        bar.tick();
-    }
-
-    fn close(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
     }
 }
 

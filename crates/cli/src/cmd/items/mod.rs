@@ -1,5 +1,6 @@
 //! `windlass items`: items by state, kind, header, error or time, and changes of all that match.
 
+mod action;
 mod change;
 pub(super) mod dead_letters;
 mod filter;
