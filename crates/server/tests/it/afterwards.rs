@@ -9,7 +9,7 @@ use crate::streams::{Events, Frame};
 use crate::world::{TestServer, held, with};
 
 /// Produces an item, leases it, and fails it for good. Its id.
-async fn failed(http: &mut Http, queue: &str, item: Value) -> String {
+pub(crate) async fn failed(http: &mut Http, queue: &str, item: Value) -> String {
     let id = http.produce(queue, json!([item])).await[0].as_str().expect("an id").to_owned();
     let leased = http.lease(queue, 1).await;
     assert_eq!(leased[0]["id"], id);
@@ -17,7 +17,7 @@ async fn failed(http: &mut Http, queue: &str, item: Value) -> String {
     id
 }
 
-async fn fail(http: &mut Http, queue: &str, leased: &Value) {
+pub(crate) async fn fail(http: &mut Http, queue: &str, leased: &Value) {
     let error = json!({"code": "broken", "message": "no hope"});
     let item = with(held(leased), json!({"dead": true, "error": error}));
     let reply = http.ok("queue.retry", json!({"queue": queue, "items": [item]})).await;
@@ -28,14 +28,14 @@ async fn get(http: &mut Http, id: &str) -> Value {
     http.ok("item.get", json!({"id": id})).await["item"].clone()
 }
 
-async fn rerun(http: &mut Http, id: &str) -> String {
+pub(crate) async fn rerun(http: &mut Http, id: &str) -> String {
     let item = http.ok("item.rerun", json!({"id": id})).await["item"].clone();
     assert_eq!(item["state"], "waiting");
     item["id"].as_str().expect("an id").to_owned()
 }
 
 /// Until an item tells where it went on.
-async fn until_moved(http: &mut Http, id: &str) -> Value {
+pub(crate) async fn until_moved(http: &mut Http, id: &str) -> Value {
     loop {
         let item = get(http, id).await;
         if item["moved_to"].is_object() {

@@ -45,6 +45,8 @@ mod http1;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod item_update;
+#[cfg(test)]
 mod items_change;
 #[cfg(test)]
 mod kept;
@@ -71,7 +73,11 @@ mod order;
 mod payloads;
 mod rebalance;
 #[cfg(test)]
+mod redrive;
+#[cfg(test)]
 mod refused;
+#[cfg(test)]
+mod reruns;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
