@@ -152,3 +152,106 @@ async fn a_stream_of_the_latest_is_that_of_an_item_that_was_rerun_and_stays_with
     http.ok("item.rerun", json!({"id": second})).await;
     assert_eq!(end(&mut stream).await, json!({"reason": "final", "state": "failed"}));
 }
+
+/// Fails the one item of this queue that waits. Its id.
+async fn fail_one(http: &mut Http, queue: &str) -> String {
+    let leased = http.lease(queue, 1).await;
+    let item = with(held(&leased[0]), json!({"dead": true}));
+    http.ok("queue.retry", json!({"queue": queue, "items": [item]})).await;
+    text(&leased[0]["id"]).to_owned()
+}
+
+/// Which item get, wait and a stream go to that follow this one.
+async fn followed(server: &TestServer, http: &mut Http, id: &str) -> [String; 3] {
+    let got = http.ok("item.get", json!({"id": id, "follow": true})).await["item"]["id"].clone();
+    let wait = json!({"id": id, "follow": true, "request_timeout": "0s"});
+    let waited = http.ok("item.wait", wait).await["item"]["id"].clone();
+    let mut stream = Events::open(server, &format!("id={id}&follow=true"), &[]).await;
+    let snapshot = stream.next().await.expect("a frame");
+    [got, waited, snapshot.data["item"]["id"].clone()].map(|id| text(&id).to_owned())
+}
+
+fn all(id: &str) -> [String; 3] {
+    [(); 3].map(|()| id.to_owned())
+}
+
+#[tokio::test]
+async fn where_the_next_item_is_gone_the_last_that_is_there_is_the_latest() {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let first = failed(&mut http).await;
+    http.ok("item.rerun", json!({"id": first})).await;
+    let second = fail_one(&mut http, "q").await;
+    let third = text(&http.ok("item.rerun", json!({"id": second})).await["item"]["id"]).to_owned();
+    assert_eq!(followed(&server, &mut http, &first).await, all(&third));
+    for (state, gone, latest) in [("waiting", &third, &second), ("failed", &second, &first)] {
+        // Of the failed ones, `first` is the older.
+        let newest = http.ok("items.find", json!({"queue": "q", "states": [state], "limit": 1})).await;
+        assert_eq!(newest["items"][0]["id"], **gone);
+        let created_after = &newest["items"][0]["created_at"];
+        let delete = json!({
+            "queue": "q", "action": "delete", "filter": {"states": [state], "created_after": created_after},
+        });
+        assert_eq!(http.ok("items.change", delete).await["changed"], 1);
+        assert_eq!(http.refused("item.get", &json!({"id": gone})).await.0, 404);
+        assert_eq!(followed(&server, &mut http, &first).await, all(latest));
+    }
+    assert_eq!(until_moved(&mut http, &first).await["id"], second, "told although it is gone");
+}
+
+#[tokio::test]
+async fn a_chain_over_two_dead_queues_is_followed_to_its_latest_item() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead", "dead_queue": "grave"})).await;
+    http.ok("queues.create", json!({"queue": "grave"})).await;
+    let id = failed(&mut http).await;
+    let letter = text(&until_moved(&mut http, &id).await["id"]).to_owned();
+    assert_eq!(fail_one(&mut http, "dead").await, letter);
+    let buried = until_moved(&mut http, &letter).await;
+    assert_eq!(buried["queue"], "grave");
+    let buried = text(&buried["id"]).to_owned();
+    for from in [&id, &letter] {
+        assert_eq!(followed(&server, &mut http, from).await, all(&id), "dead letters are passed over");
+    }
+    assert_eq!(followed(&server, &mut http, &buried).await, all(&buried), "it lives");
+    let redriven = http.ok("queue.redrive", json!({"queue": "grave", "to": "q"})).await;
+    assert_eq!(redriven["moved"], 1);
+    let back = text(&until_moved(&mut http, &buried).await["id"]).to_owned();
+    for from in [&id, &letter, &buried] {
+        assert_eq!(followed(&server, &mut http, from).await, all(&back));
+    }
+}
+
+#[tokio::test]
+async fn a_live_letter_that_is_followed_is_the_answer_itself() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let id = failed(&mut http).await;
+    let letter = text(&until_moved(&mut http, &id).await["id"]).to_owned();
+    for state in ["waiting", "leased"] {
+        let got = http.ok("item.get", json!({"id": letter, "follow": true})).await["item"].clone();
+        assert_eq!((text(&got["id"]), &got["state"]), (&*letter, &json!(state)));
+        assert_eq!(followed(&server, &mut http, &letter).await, all(&letter));
+        assert_eq!(
+            followed(&server, &mut http, &id).await,
+            all(&id),
+            "but the item itself is not passed over"
+        );
+        http.lease("dead", 1).await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_stream_of_the_latest_tells_where_that_went() {
+    let (server, mut http) = TestServer::with_queue(json!({"dead_queue": "dead"})).await;
+    http.ok("queues.create", json!({"queue": "dead"})).await;
+    let id = failed(&mut http).await;
+    let letter = until_moved(&mut http, &id).await;
+    http.ok("queue.redrive", json!({"queue": "dead"})).await;
+    let back = text(&until_moved(&mut http, text(&letter["id"])).await["id"]).to_owned();
+    let mut stream = Events::open(&server, &format!("id={id}&follow=true"), &[]).await;
+    assert_eq!(stream.next().await.expect("a frame").data["item"]["id"], back);
+    assert_eq!(fail_one(&mut http, "q").await, back);
+    let next = until_moved(&mut http, &back).await;
+    assert_ne!(next, letter);
+    assert_eq!(end(&mut stream).await, json!({"reason": "final", "state": "failed", "moved_to": next}));
+}
