@@ -1,8 +1,10 @@
 //! items.change over HTTP.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
-use windlass_api::PROTOBUF;
 use windlass_api::items::{ChangeItemsRequest, ItemFilter, Kinds};
+use windlass_api::{JSON, PROTOBUF};
 
 use crate::http::Http;
 use crate::world::{TestServer, list, with};
@@ -237,4 +239,126 @@ async fn items_are_changed_in_protobuf() {
     assert_eq!((changed.matched, changed.changed, changed.pivot), (1, 1, None));
     let none = ChangeItemsRequest { filter: None, ..request };
     assert!(http.call(PROTOBUF, &none).await.is_err());
+}
+
+/// The items that these went on as.
+async fn reruns_of(http: &mut Http, ids: &[Value]) -> BTreeSet<String> {
+    let mut reruns = BTreeSet::new();
+    for id in ids {
+        let moved_to = http.item(id).await["moved_to"]["id"].clone();
+        reruns.insert(moved_to.as_str().expect("it was rerun").to_owned());
+    }
+    reruns
+}
+
+#[tokio::test]
+async fn items_are_rerun_whatever_way_they_ended() {
+    let (_server, mut http) = TestServer::with_queue(json!({"retain_payload": "all", "keep": "all"})).await;
+    let completed = http.produce("q", json!(vec![json!({"utf8": "completed"}); 2])).await;
+    let leased = http.lease("q", 2).await;
+    http.complete("q", &leased).await;
+    let cancelled = http.produce("q", json!(vec![json!({"utf8": "cancelled"}); 3])).await;
+    assert_eq!(change(&mut http, "cancel", json!({})).await, all_changed(3));
+    let expired = http.produce("q", json!(vec![json!({"utf8": "expired"}); 4])).await;
+    for id in &expired {
+        http.ok("item.update", json!({"id": id, "dead_timeout": "1us"})).await;
+    }
+    let ended = [(completed, "completed"), (cancelled, "cancelled"), (expired, "expired")];
+    for (ids, state) in &ended {
+        assert_eq!(states(&mut http, ids).await, vec![*state; ids.len()]);
+        let filter =
+            json!({"states": [state], "created_before": http.item(&ids[ids.len() - 1]).await["finished_at"]});
+        assert_eq!(change(&mut http, "rerun", filter.clone()).await, all_changed(ids.len()), "{state}");
+        for id in reruns_of(&mut http, ids).await {
+            let item = http.item(&id).await;
+            assert_eq!((&item["utf8"], &item["origin"]["reason"]), (&json!(state), &json!("rerun")));
+        }
+        assert_eq!(change(&mut http, "rerun", filter).await, all_changed(0), "{state}: once");
+        assert_eq!(states(&mut http, ids).await, vec![*state; ids.len()], "they stay as they ended");
+    }
+}
+
+#[tokio::test]
+async fn a_walk_of_changes_goes_on_over_a_restart_and_a_rebalance() {
+    let (mut server, mut http) = TestServer::with_queue(json!({"partitions": 3})).await;
+    let mut made = Vec::new();
+    for _ in 0..60 {
+        made.extend(http.produce("q", json!([{"utf8": "x"}])).await);
+    }
+    let request = json!({"queue": "q", "action": "set_priority", "priority": 9, "filter": {}, "limit": 20});
+    let mut page = http.ok("items.change", request.clone()).await;
+    assert_eq!(page["changed"], 20);
+    let mut changed = 20;
+    let mut later = http.produce("q", json!(vec![json!({"utf8": "later"}); 5])).await;
+    server.restart().await;
+    let mut http = server.connect().await;
+    http.ok("queue.rebalance", json!({"queue": "q", "partitions": 5})).await;
+    while let Some(pivot) = page.get("pivot").cloned() {
+        later.extend(http.produce("q", json!([{"utf8": "later"}, {"utf8": "later"}])).await);
+        page = http.ok("items.change", with(request.clone(), json!({"pivot": pivot}))).await;
+        assert_eq!(page["failed"], json!([]));
+        changed += page["changed"].as_u64().expect("a number");
+    }
+    assert_eq!(changed, 60, "each once");
+    for (ids, priority) in [(made, 9), (later, 0)] {
+        for id in ids {
+            assert_eq!(http.item(&id).await["priority"], priority);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_changed_stays_changed_where_the_caller_goes_away() {
+    let (server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
+    for _ in 0..2 {
+        http.produce("q", json!(vec![json!({"utf8": "x"}); 400])).await;
+    }
+    let failed = fail_all(&mut http).await;
+    assert_eq!(failed.len(), 800);
+    let request = json!({"queue": "q", "action": "rerun", "filter": {"states": ["failed"]}});
+    let mut gone = server.connect().await;
+    gone.send("POST", "/v1/items.change", &[("content-type", JSON)], request.to_string().as_bytes()).await;
+    while http.stats("q").await["counts"]["waiting"] == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(gone);
+    let early = http.ok("items.find", json!({"queue": "q", "states": ["waiting"], "limit": 1000})).await;
+    let early = list(&early["items"]);
+    assert!(!early.is_empty());
+    // Once nothing is left to match, the call that was cut off has nothing to do either.
+    while http.ok("items.change", request.clone()).await["matched"] != 0 {}
+    let reruns = reruns_of(&mut http, &failed).await;
+    assert_eq!(reruns.len(), 800, "each went on as an item of its own");
+    assert!(early.iter().all(|item| reruns.contains(item["id"].as_str().expect("an id"))));
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 800);
+}
+
+#[tokio::test]
+async fn of_two_bulk_reruns_at_once_each_item_is_rerun_once() {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let item = |number: usize| match number % 2 {
+        0 => json!({"utf8": "x"}),
+        _ => json!({"utf8": "x", "address": format!("desk {number}")}),
+    };
+    http.produce("q", (0..300).map(item).collect()).await;
+    let failed = fail_all(&mut http).await;
+    http.ok("queue.rebalance", json!({"queue": "q", "partitions": 3})).await;
+    let request = json!({"queue": "q", "action": "rerun", "filter": {"states": ["failed"]}});
+    let mut begun = Vec::new();
+    for _ in 0..2 {
+        let (mut http, request) = (server.connect().await, request.clone());
+        begun.push(tokio::spawn(async move { http.ok("items.change", request).await }));
+    }
+    let mut changed = 0;
+    for call in begun {
+        let page = call.await.expect("it was answered");
+        changed += page["changed"].as_u64().expect("a number");
+        for refused in list(&page["failed"]) {
+            assert_eq!(refused["code"], "wrong_state", "{refused}");
+            assert_eq!(refused["details"]["id"], http.item(&refused["id"]).await["moved_to"]["id"]);
+        }
+    }
+    assert_eq!(changed, 300);
+    assert_eq!(reruns_of(&mut http, &failed).await.len(), 300);
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 300);
 }
