@@ -1,5 +1,6 @@
 //! A small world for tests: an engine on some store, and a clock that only the test moves.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -7,17 +8,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use windlass_core::headers::Hashes;
-use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::row::QueueName;
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::row::{Part, QueueName};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Completion, CreateQueue, Filter, Held, ImportItem, LeaseItems, NewItem};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
-use windlass_engine::store::Store;
+use windlass_engine::store::double::Double;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::{Member, Spread};
+use windlass_engine::store::{Body, Room, Store, StoreError};
 use windlass_engine::{Engine, EngineError, EngineOptions, Granted, ProducedItem, QueueStats};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
@@ -186,15 +188,85 @@ impl Medium {
     }
 
     pub(crate) async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
+        self.open_behind(env, |store| store).await
+    }
+
+    /// With something in front of each single store.
+    async fn open_behind(
+        &self,
+        env: &Arc<ManualEnv>,
+        front: impl Fn(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Arc<dyn Store> {
         match self {
-            Self::Memory(store) => store.clone(),
+            Self::Memory(store) => front(store.clone()),
             Self::Spread(first, second) => {
-                let second = Member::opened("second", second.clone());
-                Arc::new(Spread::open(first.clone(), vec![second]).await)
+                let second = Member::opened("second", front(second.clone()));
+                Arc::new(Spread::open(front(first.clone()), vec![second]).await)
             }
-            Self::Log(directory) => open_log(env, directory, 1 << 20).await,
-            Self::SmallLog(directory) => open_log(env, directory, 2 * SMALL_BATCH_BYTES as u32).await,
+            Self::Log(directory) => front(open_log(env, directory, 1 << 20).await),
+            Self::SmallLog(directory) => front(open_log(env, directory, 2 * SMALL_BATCH_BYTES as u32).await),
         }
+    }
+}
+
+/// What is wrong with stores, as a test says.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Bodies with this text cannot be read: they are damaged.
+    damaged: Mutex<Option<&'static [u8]>>,
+    /// Partitions for which there is no room.
+    full: Mutex<BTreeSet<PartitionId>>,
+}
+
+impl Faults {
+    pub(crate) fn damage(&self, text: &'static str) {
+        *self.damaged.lock().expect("not poisoned") = Some(text.as_bytes());
+    }
+
+    pub(crate) fn set_full(&self, partition: PartitionId, is_full: bool) {
+        let mut full = self.full.lock().expect("not poisoned");
+        if is_full {
+            full.insert(partition)
+        } else {
+            full.remove(&partition)
+        };
+    }
+
+    fn seen(&self, body: Body) -> Body {
+        let damaged = *self.damaged.lock().expect("not poisoned");
+        let has = |body: &Bytes, text: &[u8]| body.windows(text.len()).any(|window| window == text);
+        match (body, damaged) {
+            (Body::Found(body), Some(text)) if has(&body, text) => {
+                let (file, what) = ("a file".to_owned(), "on purpose".to_owned());
+                Body::Damaged(StoreError::Damaged { file, offset: 0, what })
+            }
+            (body, _) => body,
+        }
+    }
+}
+
+/// A store with faults.
+#[derive(Debug)]
+struct Faulty {
+    inner: Arc<dyn Store>,
+    faults: Arc<Faults>,
+}
+
+impl Double for Faulty {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
+        Box::pin(async move {
+            let bodies = self.inner.read(partition, bodies).await;
+            bodies.into_iter().map(|body| self.faults.seen(body)).collect()
+        })
+    }
+
+    fn room(&self, partition: PartitionId) -> Room {
+        let is_full = self.faults.full.lock().expect("not poisoned").contains(&partition);
+        if is_full { Room::Full } else { self.inner.room(partition) }
     }
 }
 
@@ -202,6 +274,15 @@ async fn open_log(env: &Arc<ManualEnv>, directory: &tempfile::TempDir, segment_b
     let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
     let options = LogOptions { segment_bytes, ..LogOptions::default() };
     Arc::new(LogStore::open(env.clone(), disk, options).await.expect("the log opens"))
+}
+
+async fn open_store(env: &Arc<ManualEnv>, medium: &Medium, faults: Option<&Arc<Faults>>) -> Arc<dyn Store> {
+    match faults {
+        None => medium.open(env).await,
+        Some(faults) => {
+            medium.open_behind(env, |inner| Arc::new(Faulty { inner, faults: faults.clone() })).await
+        }
+    }
 }
 
 async fn open(env: &Arc<ManualEnv>, store: Arc<dyn Store>) -> Engine {
@@ -220,15 +301,26 @@ pub(crate) fn headers_of(facts: &Bytes) -> Vec<(String, String)> {
 pub(crate) struct World {
     pub(crate) env: Arc<ManualEnv>,
     medium: Medium,
+    /// What is wrong with each store of `medium`.
+    faults: Option<Arc<Faults>>,
     engine: Mutex<Engine>,
 }
 
 impl World {
     pub(crate) async fn new(medium: Medium) -> Self {
+        Self::on(medium, None).await
+    }
+
+    /// On stores that have these faults.
+    pub(crate) async fn with_faults(medium: Medium, faults: &Arc<Faults>) -> Self {
+        Self::on(medium, Some(faults.clone())).await
+    }
+
+    async fn on(medium: Medium, faults: Option<Arc<Faults>>) -> Self {
         let env = Arc::new(ManualEnv::new());
-        let store = medium.open(&env).await;
+        let store = open_store(&env, &medium, faults.as_ref()).await;
         let engine = open(&env, store).await;
-        Self { env, medium, engine: Mutex::new(engine) }
+        Self { env, medium, faults, engine: Mutex::new(engine) }
     }
 
     pub(crate) fn engine(&self) -> Engine {
@@ -237,7 +329,7 @@ impl World {
 
     pub(crate) async fn restart(&self) {
         self.engine().close().await;
-        let store = self.medium.open(&self.env).await;
+        let store = open_store(&self.env, &self.medium, self.faults.as_ref()).await;
         let engine = open(&self.env, store).await;
         *self.engine.lock().expect("not poisoned") = engine;
     }

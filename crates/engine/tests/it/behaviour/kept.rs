@@ -1,5 +1,6 @@
 //! What is kept of an item that ended: its payload, the item itself, and how much of both.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,7 +31,10 @@ on_every_store!(
     a_kept_payload_is_by_itself_nothing_to_show,
     what_is_kept_of_an_item_that_has_nothing_to_show,
     both_settings_count_for_what_ends_from_then_on,
+    a_payload_is_kept_as_the_queue_said_when_a_clear_or_its_group_ended_the_item,
     payloads_results_errors_and_events_take_room,
+    partitions_share_the_bytes_that_are_kept,
+    each_missing_queue_is_waited_for_by_as_much,
     each_partition_has_its_share_and_at_least_one,
     what_waits_too_long_for_a_queue_that_is_not_there_falls_back,
     what_was_deleted_on_its_way_does_not_fall_back,
@@ -51,7 +55,8 @@ async fn is_kept(world: &World, id: ItemId) -> bool {
     got.is_ok()
 }
 
-fn finished_at(view: &ItemView) -> Timestamp {
+/// Since when it counts as ended.
+pub(super) fn finished_at(view: &ItemView) -> Timestamp {
     match &view.item.state {
         State::Final(outcome) => outcome.finished_at,
         State::Scheduled { .. } | State::Waiting { .. } | State::Leased(_) | State::Suspended(_) => {
@@ -225,6 +230,83 @@ async fn each_partition_has_its_share_and_at_least_one(world: &World) {
             assert_eq!(left, kept, "of {retention_max_items} in all");
         }
     }
+}
+
+async fn a_payload_is_kept_as_the_queue_said_when_a_clear_or_its_group_ended_the_item(world: &World) {
+    let queue = world.queue("q", 1, Settings { keep: Keep::All, ..Settings::default() }).await;
+    let mut ended = Vec::new();
+    for (setting, keeps) in
+        [(RetainPayload::Failed, true), (RetainPayload::None, false), (RetainPayload::All, true)]
+    {
+        let retain_payload = Some(setting);
+        change(world, &queue, SettingsChange { retain_payload, ..SettingsChange::default() }).await;
+        let cleared = world.produce(&queue, vec![item("cleared")]).await[0];
+        world.engine().clear(&queue, waiting_ones()).await.expect("cleared");
+        let name = format!("{setting:?}");
+        let create = CreateGroup { items: vec![item("member")], ..group(&name) };
+        let member = world.engine().create_group(&queue, create).await.expect("made").value.items[0].id;
+        world.engine().cancel_group(&queue, &name.as_str().into()).await.expect("cancelled");
+        ended.extend([(cleared, "cleared", keeps), (member, "member", keeps)]);
+    }
+    change(world, &queue, SettingsChange { retain_payload: Some(RetainPayload::None), ..Default::default() })
+        .await;
+    for _ in ["before", "after a restart"] {
+        for (id, text, keeps) in &ended {
+            let view = shown(world, *id).await;
+            assert_eq!((view.phase(), payload(&view)), (Phase::Cancelled, keeps.then_some(*text)));
+        }
+        world.restart().await;
+    }
+}
+
+async fn partitions_share_the_bytes_that_are_kept(world: &World) {
+    let settings = Settings { retention_max_bytes: 4 * 2700, ..Settings::default() };
+    let queue = world.queue("q", 4, settings).await;
+    // Each goes to the partition with the fewest.
+    let mut ids = Vec::new();
+    for _ in 0..12 {
+        ids.extend(world.produce(&queue, vec![item(&"x".repeat(1000))]).await);
+    }
+    fail_all(world, &queue).await;
+    until(async || world.stats(&queue).await.retained == 8).await;
+    for partition in world.stats(&queue).await.partitions {
+        let mut left = 0;
+        for id in ids.iter().filter(|id| id.partition == partition.partition) {
+            left += u64::from(is_kept(world, *id).await);
+        }
+        assert_eq!(left, 2, "room for two and a half");
+    }
+}
+
+/// The queue's dead queue was another one before, and neither is there.
+async fn each_missing_queue_is_waited_for_by_as_much(world: &World) {
+    let queue = with_room(world, 1500).await;
+    let text = "x".repeat(1000);
+    let mut ids = Vec::new();
+    for dead_queue in ["dead", "grave"] {
+        let dead_queue = Some(Some(dead_queue.into()));
+        change(world, &queue, SettingsChange { dead_queue, ..SettingsChange::default() }).await;
+        for _ in 0..2 {
+            ids.push(failed(world, &queue, item(&text)).await);
+        }
+    }
+    until(async || world.stats(&queue).await.moving == 2).await;
+    for _ in ["before", "after a restart"] {
+        let mut moving = Vec::new();
+        // There is room for only one of those that fell back.
+        for id in &ids[1..] {
+            moving.push(shown(world, *id).await.item.state.outgoing().is_some());
+        }
+        assert_eq!(moving, [true, false, true], "of each the oldest fell back");
+        world.restart().await;
+    }
+    let grave = world.queue("grave", 1, Settings::default()).await;
+    // A dead queue that is there takes what waited for another one too.
+    while_time_passes(world, all_moved(world, &queue)).await;
+    let letters = world.lease(&grave, 10).await;
+    let from = letters.iter().filter_map(|letter| letter.leased.origin.as_ref()?.id);
+    assert_eq!(from.collect::<BTreeSet<_>>(), BTreeSet::from([ids[1], ids[3]]));
+    assert_eq!(letters.len(), 2);
 }
 
 async fn what_waits_too_long_for_a_queue_that_is_not_there_falls_back(world: &World) {

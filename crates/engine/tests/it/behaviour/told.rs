@@ -18,6 +18,7 @@ use super::afterwards::{failed, moved_to, shown};
 use super::crons::{cron, named};
 use super::dead_queues::{all_moved, fail_all};
 use super::groups::group;
+use super::kept::finished_at;
 use super::retry_item;
 use super::streams::emit;
 use crate::world::{World, completion, item, items, lease};
@@ -25,6 +26,9 @@ use crate::world::{World, completion, item, items, lease};
 on_every_store!(
     changed_at_is_when_the_state_became_another,
     a_group_start_and_a_clear_change_items_at_their_own_moments,
+    what_ended_because_its_time_came_changed_when_it_was_due_and_is_kept_from_then_on,
+    the_last_attempt_tells_how_its_lease_ended,
+    an_attempt_that_ends_after_a_cancel_request_was_cancelled_however_it_ends,
     the_latest_lease_is_told_in_every_state,
     every_attempt_tells_how_its_lease_ended,
     what_is_given_up_after_a_cancel_request_or_cleared_was_cancelled,
@@ -125,6 +129,89 @@ async fn a_group_start_and_a_clear_change_items_at_their_own_moments(world: &Wor
     let cleared_at = world.env.wall();
     pass(world, 5);
     assert_changed(world, created.items[1].id, Phase::Cancelled, cleared_at).await;
+}
+
+async fn what_ended_because_its_time_came_changed_when_it_was_due_and_is_kept_from_then_on(world: &World) {
+    let settings = Settings { max_attempts: 1, retention: Span::from_secs(600), ..Settings::default() };
+    let queue = world.queue("q", 1, settings).await;
+    let in_a_minute = Some(Span::from_secs(60));
+    let mortal = |payload| NewItem { dead_timeout: in_a_minute, ..item(payload) };
+    let scheduled = NewItem { delay: Some(Span::from_secs(7200)), ..mortal("scheduled") };
+    let new = vec![item("is leased"), mortal("is suspended"), mortal("waits"), scheduled];
+    let ids = world.produce(&queue, new).await;
+    let made_at = world.env.wall();
+    let leased = world.lease(&queue, 2).await;
+    let suspend = SuspendItem { held: leased[1].held(), reason: None };
+    world.engine().suspend(&queue, vec![suspend]).await.expect("suspended");
+    pass(world, 3600);
+    let due_at = made_at + Span::from_secs(60);
+    assert_eq!(leased[0].leased.deadline, due_at);
+    for _ in ["an hour later", "after a restart"] {
+        for (id, phase) in ids.iter().zip([Phase::Failed, Phase::Expired, Phase::Expired, Phase::Expired]) {
+            let view = shown(world, *id).await;
+            assert_eq!((view.phase(), view.item.changed_at()), (phase, due_at));
+            assert_eq!(finished_at(&view), world.env.wall(), "its retention was over before");
+        }
+        world.restart().await;
+    }
+    let (_, log) = world.engine().get_with_attempts(ids[0]).await.expect("shown");
+    assert_eq!(log[0].ended_at, due_at);
+}
+
+async fn the_last_attempt_tells_how_its_lease_ended(world: &World) {
+    let queue = world.queue("q", 1, Settings { max_attempts: 1, ..Settings::default() }).await;
+    for (way, outcome) in
+        [("retry", AttemptEnd::Dead), ("revoke", AttemptEnd::Revoked), ("deadline", AttemptEnd::Expired)]
+    {
+        let id = world.produce(&queue, vec![item(way)]).await[0];
+        let leased = world.lease(&queue, 1).await.remove(0);
+        pass(world, 5);
+        let said = end_lease(world, &queue, &leased, way).await;
+        for _ in ["before", "after a restart"] {
+            assert_eq!(shown(world, id).await.phase(), Phase::Failed);
+            assert_eq!(attempts(world, id).await, [(1, outcome, said.clone())]);
+            world.restart().await;
+        }
+    }
+}
+
+async fn an_attempt_that_ends_after_a_cancel_request_was_cancelled_however_it_ends(world: &World) {
+    let queue = world.queue("q", 1, Settings { keep: Keep::All, ..Settings::default() }).await;
+    for way in ["retry", "suspend", "revoke", "deadline"] {
+        let id = world.produce(&queue, vec![item(way)]).await[0];
+        let leased = world.lease(&queue, 1).await.remove(0);
+        world.engine().cancel(id).await.expect("asked to stop");
+        pass(world, 5);
+        let said = end_lease(world, &queue, &leased, way).await;
+        for _ in ["before", "after a restart"] {
+            let (view, log) = world.engine().get_with_attempts(id).await.expect("shown");
+            assert_eq!((view.phase(), view.item.changed_at()), (Phase::Cancelled, log[0].ended_at), "{way}");
+            assert_eq!(attempts(world, id).await, [(1, AttemptEnd::Cancelled, said.clone())], "{way}");
+            world.restart().await;
+        }
+    }
+}
+
+/// Ends a lease in this way, and tells what its worker said.
+async fn end_lease(world: &World, queue: &QueueName, leased: &Granted, way: &str) -> Option<String> {
+    match way {
+        "retry" => {
+            let error = error("no luck");
+            world
+                .engine()
+                .retry(queue, vec![RetryItem { error, ..retry_item(leased) }])
+                .await
+                .expect("judged");
+            return Some("no luck".to_owned());
+        }
+        "suspend" => {
+            let suspend = SuspendItem { held: leased.held(), reason: None };
+            world.engine().suspend(queue, vec![suspend]).await.expect("judged");
+        }
+        "revoke" => drop(world.engine().revoke(queue, vec![leased.held()]).await.expect("judged")),
+        _ => pass(world, 61),
+    }
+    None
 }
 
 async fn leased_by(world: &World, queue: &QueueName, client: &str) -> Granted {
