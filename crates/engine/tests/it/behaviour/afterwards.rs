@@ -8,7 +8,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, NewItem, RetryItem, UpdateItem};
+use windlass_core::verbs::{Clear, NewItem, RetryItem, SuspendItem, UpdateItem};
 use windlass_engine::env::Env;
 use windlass_engine::{EngineError, Granted, ItemView, Redrive, Redriven, Rewrite};
 
@@ -32,6 +32,7 @@ on_every_store!(
     a_rerun_is_refused_by_a_full_queue_and_by_a_taken_address,
     a_rerun_goes_to_the_home_that_its_address_has_by_now,
     whatever_way_an_item_ended_it_can_be_rerun,
+    what_has_not_ended_is_not_rerun,
     a_rerun_has_all_that_the_item_had_but_its_past,
     a_rerun_with_a_delay_waits_for_its_time_wherever_it_is_made,
     a_chain_of_moves_is_followed_to_its_latest_item,
@@ -483,4 +484,39 @@ async fn a_rerun_with_a_delay_waits_for_its_time_wherever_it_is_made(world: &Wor
     while leased < 8 {
         leased += world.lease(&queue, 10).await.len();
     }
+}
+
+async fn what_has_not_ended_is_not_rerun(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.engine().create_group(&queue, group("g")).await.expect("made");
+    let suspended = world.produce(&queue, vec![item("suspended")]).await[0];
+    let suspend = SuspendItem { held: world.lease(&queue, 1).await[0].held(), reason: None };
+    world
+        .engine()
+        .suspend(&queue, vec![suspend])
+        .await
+        .expect("judged")
+        .results
+        .remove(0)
+        .expect("suspended");
+    let leased = world.produce(&queue, vec![item("leased")]).await[0];
+    assert_eq!(world.lease(&queue, 1).await[0].leased.id, leased);
+    let others = vec![
+        NewItem { group: Some("g".into()), ..item("held") },
+        NewItem { delay: Some(Span::from_secs(60)), ..item("scheduled") },
+    ];
+    let others = world.produce(&queue, others).await;
+    let all = [
+        (suspended, Phase::Suspended),
+        (leased, Phase::Leased),
+        (others[0], Phase::Held),
+        (others[1], Phase::Scheduled),
+    ];
+    for (id, phase) in all {
+        let refused = rerun(world, id).await;
+        assert!(is_refused(&refused, &Refusal::NotEnded), "{phase:?}: {refused:?}");
+        let view = shown(world, id).await;
+        assert_eq!((view.phase(), moved_to(&view)), (phase, None));
+    }
+    assert_eq!(world.live(&queue).await, 4);
 }

@@ -28,6 +28,8 @@ on_every_store!(
     a_letter_that_the_home_of_its_address_refuses_is_sent_again_with_pauses,
     of_several_letters_of_one_address_the_first_has_it_over_several_slices,
     a_letter_whose_address_is_taken_on_its_way_arrives_without_it,
+    letters_have_their_addresses_again_in_the_queue_that_a_redrive_names,
+    a_dead_letter_has_no_address_itself,
 );
 
 async fn redrive(world: &World, queue: &QueueName, redrive: Redrive) -> u64 {
@@ -224,4 +226,50 @@ async fn a_letter_whose_address_is_taken_on_its_way_arrives_without_it(world: &W
     let leased = found.expect("it arrived").leased;
     let origin = leased.origin.as_deref().expect("redriven");
     assert_eq!((leased.address, origin.address.as_deref()), (None, Some("desk")));
+}
+
+async fn letters_have_their_addresses_again_in_the_queue_that_a_redrive_names(world: &World) {
+    let queue = world.queue("q", 2, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let other = world.queue("other", 3, Settings::default()).await;
+    for address in ["free", "taken", "twice", "twice"] {
+        world.produce(&queue, vec![at(address)]).await;
+        fail_all(world, &queue).await;
+        all_moved(world, &queue).await;
+    }
+    // An address counts in the queue where the letter goes: in the one that it came from it may be taken.
+    world.produce(&queue, vec![at("free")]).await;
+    let holder = world.produce(&other, vec![at("taken")]).await[0];
+    let to_other = Redrive { to: Some(other.clone()), ..Redrive::default() };
+    let done = world.engine().redrive(&dead, to_other).await.expect("redriven").value;
+    assert_eq!((done.moved, done.skipped), (2, 2));
+    all_moved(world, &dead).await;
+    for address in ["free", "twice"] {
+        let there = world.engine().item_at(&other, address).await.expect("it has its address again");
+        let view = world.engine().get(there).await.expect("shown");
+        assert_eq!(view.payload.as_deref(), Some(address.as_bytes()));
+    }
+    assert_eq!(world.engine().item_at(&other, "taken").await.expect("there"), holder);
+    assert_eq!((world.live(&other).await, world.waiting(&dead).await), (3, 2));
+}
+
+async fn a_dead_letter_has_no_address_itself(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    for _ in ["one", "and another of the same address"] {
+        world.produce(&queue, vec![at("desk")]).await;
+        fail_all(world, &queue).await;
+        all_moved(world, &queue).await;
+    }
+    world.restart().await;
+    let refused = world.engine().item_at(&dead, "desk").await;
+    assert!(is_refused(&refused, &Refusal::NotFound), "{refused:?}");
+    world.produce(&dead, vec![NewItem { priority: 9, ..at("desk") }]).await;
+    let letters = world.lease(&dead, 10).await;
+    let addresses: Vec<Option<&str>> = letters.iter().map(|item| item.leased.address.as_deref()).collect();
+    assert_eq!(addresses, [None, None, Some("desk")]);
+    for letter in &letters[..2] {
+        let origin = letter.leased.origin.as_deref().expect("it died");
+        assert_eq!(origin.address.as_deref(), Some("desk"));
+    }
 }

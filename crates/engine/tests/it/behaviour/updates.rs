@@ -25,6 +25,8 @@ on_every_store!(
     leased_and_final_items_are_not_changed,
     an_update_that_is_refused_changes_nothing,
     a_time_in_the_past_makes_a_scheduled_item_wait,
+    a_time_in_the_future_makes_a_waiting_item_scheduled,
+    a_scheduled_member_of_a_group_that_was_not_started_becomes_held_at_once,
     a_lease_goes_by_the_priorities_that_items_have_by_now,
     as_many_attempts_as_were_made_leave_one_more,
     a_dead_timeout_shorter_than_the_age_expires_the_item_at_once,
@@ -188,4 +190,42 @@ async fn a_dead_timeout_shorter_than_the_age_expires_the_item_at_once(world: &Wo
         assert_eq!(shown(world, id).await.phase(), Phase::Expired);
     }
     assert_eq!(world.live(&queue).await, 0);
+}
+
+async fn a_time_in_the_future_makes_a_waiting_item_scheduled(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let ids = world.produce(&queue, vec![item("first"), item("second")]).await;
+    let due_at = world.env.wall() + Span::from_secs(60);
+    let later = UpdateItem { enqueue_at: Some(due_at), ..of(ids[0]) };
+    assert_eq!(update(world, later, ids[0]).await.expect("changed").phase(), Phase::Scheduled);
+    world.restart().await;
+    let leased = world.lease(&queue, 10).await;
+    assert_eq!(bodies(&leased), ["second"]);
+    world.complete(&queue, &leased[0]).await;
+    world.env.advance(Duration::from_secs(59));
+    assert!(world.lease(&queue, 10).await.is_empty());
+    world.env.advance(Duration::from_secs(1));
+    assert_eq!(bodies(&world.lease(&queue, 10).await), ["first"]);
+}
+
+async fn a_scheduled_member_of_a_group_that_was_not_started_becomes_held_at_once(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.engine().create_group(&queue, group("g")).await.expect("made");
+    let member =
+        |payload| NewItem { group: Some("g".into()), delay: Some(Span::from_secs(3600)), ..item(payload) };
+    let ids = world.produce(&queue, vec![member("a"), member("b"), member("stays")]).await;
+    let at_once = UpdateItem { delay: Some(Span::ZERO), ..of(ids[0]) };
+    let past = UpdateItem { enqueue_at: Some(Timestamp(1)), ..of(ids[1]) };
+    for (id, due) in ids.iter().zip([at_once, past]) {
+        assert_eq!(shown(world, *id).await.phase(), Phase::Scheduled);
+        let changed = update(world, due, *id).await.expect("changed");
+        assert_eq!(changed.phase(), Phase::Held);
+        assert!(matches!(changed.member, Some(Member { held: true, .. })), "{changed:?}");
+    }
+    world.restart().await;
+    let counts = world.stats(&queue).await.counts;
+    assert_eq!((counts.held, counts.scheduled), (2, 1));
+    assert!(world.lease(&queue, 10).await.is_empty());
+    world.engine().start_group(&queue, &"g".into()).await.expect("started");
+    assert_eq!(bodies(&world.lease(&queue, 10).await), ["a", "b"]);
 }
