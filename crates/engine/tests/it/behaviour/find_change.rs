@@ -11,11 +11,11 @@ use windlass_core::item::Phase;
 use windlass_core::partition::{Find, FindOrder};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
-use windlass_core::settings::{RetainPayload, Settings};
+use windlass_core::settings::{Keep, RetainPayload, Settings};
 use windlass_core::verbs::{NewItem, RetryItem, SuspendItem};
 use windlass_engine::{Action, ChangePage, EngineError, Search, Verify};
 
-use super::afterwards::shown;
+use super::afterwards::{moved_to, payload, shown};
 use super::find::{by_facts, in_phases, search, with_facts};
 use super::{is_refused, retry_item};
 use crate::world::{World, item, items};
@@ -33,6 +33,8 @@ on_every_store!(
     a_dry_run_sees_addresses_held_where_they_are_at_home_by_now,
     of_items_with_one_address_the_oldest_is_rerun_wherever_the_address_is_at_home,
     an_item_refused_for_its_address_takes_no_room_from_others,
+    items_are_rerun_whatever_way_they_ended,
+    of_two_bulk_reruns_at_once_each_item_is_rerun_once,
 );
 
 pub(crate) fn oldest(find: Find, limit: usize) -> Search {
@@ -307,4 +309,72 @@ async fn suspended_items_are_changed_with_the_others(world: &World) {
     let made = suspend_two().await;
     assert_eq!(changed(&change(world, &queue, &suspended, Action::Delete).await), made);
     assert_eq!(world.live(&queue).await, 0);
+}
+
+async fn items_are_rerun_whatever_way_they_ended(world: &World) {
+    let settings = Settings { retain_payload: RetainPayload::All, keep: Keep::All, ..Settings::default() };
+    let queue = world.queue("q", 2, settings).await;
+    let completed = world.produce(&queue, vec![item("completed"), item("completed")]).await;
+    for leased in world.lease(&queue, 2).await {
+        world.complete(&queue, &leased).await;
+    }
+    let cancelled = world.produce(&queue, vec![item("cancelled"), item("cancelled")]).await;
+    change(world, &queue, &oldest(Find::default(), 10), Action::Cancel).await;
+    let dead_timeout = Some(windlass_core::time::Span::from_secs(5));
+    let expired = NewItem { dead_timeout, ..item("expired") };
+    let expired = world.produce(&queue, vec![expired.clone(), expired]).await;
+    world.env.advance(Duration::from_secs(5));
+    let page = change(world, &queue, &oldest(Find::default(), 10), Action::Rerun).await;
+    let mut all = [completed.clone(), cancelled.clone(), expired.clone()].concat();
+    let mut done = changed(&page);
+    (all.sort(), done.sort());
+    assert_eq!((done, page.results.len()), (all, 6), "{page:?}");
+    let ended = [
+        (completed, Phase::Completed, "completed"),
+        (cancelled, Phase::Cancelled, "cancelled"),
+        (expired, Phase::Expired, "expired"),
+    ];
+    for (ids, phase, text) in ended {
+        for id in ids {
+            let old = shown(world, id).await;
+            assert_eq!((old.phase(), payload(&old)), (phase, None));
+            let new = shown(world, moved_to(&old).expect("it was rerun")).await;
+            assert_eq!((new.phase(), payload(&new)), (Phase::Waiting, Some(text)));
+        }
+    }
+    assert_eq!(world.live(&queue).await, 6);
+    let again = change(world, &queue, &oldest(Find::default(), 10), Action::Rerun).await;
+    assert!(again.results.is_empty(), "{again:?}");
+}
+
+/// Half of the items are rerun in another partition: their addresses are at home there by now.
+async fn of_two_bulk_reruns_at_once_each_item_is_rerun_once(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let made = (0..200).map(|index| match index % 2 {
+        0 => item("x"),
+        _ => NewItem { address: Some(format!("desk {index}").into()), ..item("x") },
+    });
+    let made = world.produce(&queue, made.collect()).await;
+    fail_all(world, &queue).await;
+    world.engine().rebalance(&queue, 3).await.expect("more");
+    let begin = || {
+        let (engine, queue) = (world.engine(), queue.clone());
+        let failed = oldest(in_phases([Phase::Failed]), 1000);
+        tokio::spawn(async move { engine.change_items(&queue, &failed, None, Action::Rerun, false).await })
+    };
+    let begun = [begin(), begin()];
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    for page in begun {
+        let page = page.await.expect("the task ran").expect("changed");
+        done.extend(changed(&page));
+        refused.extend(page.results.into_iter().filter_map(|(id, result)| Some((id, result.err()?))));
+    }
+    done.sort();
+    assert_eq!(done, made, "each once");
+    for (id, error) in refused {
+        let anew = moved_to(&shown(world, id).await).expect("it was rerun");
+        let told = matches!(error, EngineError::Refused(Refusal::MovedOn { id }) if id == anew);
+        assert!(told, "{id:?}: {error:?}");
+    }
+    assert_eq!(world.live(&queue).await, 200);
 }
