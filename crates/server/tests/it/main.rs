@@ -27,6 +27,12 @@ mod exists_ok;
 #[cfg(test)]
 mod find;
 #[cfg(test)]
+mod find_all_queues;
+#[cfg(test)]
+mod find_missing;
+#[cfg(test)]
+mod find_scanned;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod gate;
@@ -44,6 +50,8 @@ mod http;
 mod http1;
 #[cfg(test)]
 mod idempotency;
+#[cfg(test)]
+mod item_errors;
 #[cfg(test)]
 mod item_update;
 #[cfg(test)]

@@ -25,9 +25,9 @@ use crate::world::{held, list, with};
 /// A store that fails its commits, does not end them, or has no room, when it is told to. Bodies that say `rotten` are
 /// damaged.
 #[derive(Debug, Default)]
-struct Failing {
+pub(crate) struct Failing {
     inner: MemoryStore,
-    fails: AtomicBool,
+    pub(crate) fails: AtomicBool,
     is_full: AtomicBool,
     held: watch::Sender<bool>,
 }
@@ -89,7 +89,7 @@ async fn partitions(http: &mut Http) -> Vec<Value> {
 }
 
 /// Asks until all partitions of a store are in a state.
-async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
+pub(crate) async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
     let asking = async {
         loop {
             let found: Vec<Value> =
@@ -103,7 +103,7 @@ async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
 }
 
 /// A server with two stores: `default`, which is sound, and this one as `second`.
-async fn beside_a_sound_store(second: &Arc<Failing>) -> (Server, Http) {
+pub(crate) async fn beside_a_sound_store(second: &Arc<Failing>) -> (Server, Http) {
     let directory = directory();
     let others = vec![Member::opened("second", second.clone())];
     let first = Arc::new(MemoryStore::new());

@@ -41,6 +41,8 @@ mod faults;
 pub(crate) mod find;
 pub(crate) mod find_change;
 mod find_filters;
+mod find_missing;
+mod find_scanned;
 mod find_walks;
 mod follow;
 pub(crate) mod groups;
