@@ -10,6 +10,7 @@ mod loop_disk;
 mod machine;
 mod proof;
 mod readout;
+mod reruns;
 mod site;
 mod told;
 mod worker;
