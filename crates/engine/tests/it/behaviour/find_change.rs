@@ -327,7 +327,8 @@ async fn items_are_rerun_whatever_way_they_ended(world: &World) {
     let page = change(world, &queue, &oldest(Find::default(), 10), Action::Rerun).await;
     let mut all = [completed.clone(), cancelled.clone(), expired.clone()].concat();
     let mut done = changed(&page);
-    (all.sort(), done.sort());
+    all.sort();
+    done.sort();
     assert_eq!((done, page.results.len()), (all, 6), "{page:?}");
     let ended = [
         (completed, Phase::Completed, "completed"),
