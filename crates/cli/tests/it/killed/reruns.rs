@@ -55,7 +55,7 @@ async fn an_item_is_rerun_once_although_the_server_is_killed_meanwhile() {
 }
 
 fn address(number: usize) -> Option<String> {
-    (number % 2 == 0).then(|| format!("desk {number}"))
+    number.is_multiple_of(2).then(|| format!("desk {number}"))
 }
 
 /// The ids of items that failed in a queue which has more partitions since: most addresses are at home elsewhere by now.
@@ -93,7 +93,7 @@ async fn rerun_until_killed(server: ServerProcess, ids: &[String]) -> Told {
     let (answered, is_enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let mut callers = JoinSet::new();
     for (number, ids) in ids.chunks(ids.len().div_ceil(CALLERS)).enumerate() {
-        let encoding = if number % 2 == 0 { Encoding::Json } else { Encoding::Protobuf };
+        let encoding = if number.is_multiple_of(2) { Encoding::Json } else { Encoding::Protobuf };
         let (client, ids) = (client(server.url(), encoding), ids.to_vec());
         let (answered, is_enough) = (Arc::clone(&answered), Arc::clone(&is_enough));
         callers.spawn(async move {
