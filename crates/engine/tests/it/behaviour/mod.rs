@@ -73,6 +73,8 @@ mod unclaimed;
 mod updates;
 mod waits;
 
+use std::time::Duration;
+
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::refusal::Refusal;
@@ -123,15 +125,15 @@ async fn in_line(
     task
 }
 
-/// Lets the engine's own tasks go on until it is so.
+/// Lets the engine's own tasks go on until it is so. Stores commit on threads of their own, so the number of turns says nothing: the
+/// minute only ends a test that would hang.
 pub(crate) async fn until(what: impl AsyncFn() -> bool) {
-    for _ in 0..100_000 {
-        if what().await {
-            return;
+    let asking = async {
+        while !what().await {
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
-    panic!("it does not come about");
+    };
+    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about");
 }
 
 pub(crate) fn phase(cancelled: &Committed<ItemView>) -> Phase {
