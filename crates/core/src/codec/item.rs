@@ -70,8 +70,8 @@ const WAITING_SINCE: u8 = 43;
 const HEADER_HASHES: u8 = 44;
 const ERROR_ATTEMPT: u8 = 45;
 /// Only for a final item; unset: when it finished.
-const ENDED_AT: u8 = 46;
-const KNOWN_MAX: u8 = ENDED_AT;
+const FINAL_CHANGED_AT: u8 = 46;
+const KNOWN_MAX: u8 = FINAL_CHANGED_AT;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -117,7 +117,7 @@ fn encode_lease(lease: &Lease, number: u64, out: &mut Vec<u8>) {
 fn encode_outcome(outcome: &Outcome, number: u64, out: &mut Vec<u8>) {
     put_number(out, END, end_code(outcome.end));
     put_unless_same(out, FINISHED_AT, outcome.finished_at.0, number);
-    put_unless_same(out, ENDED_AT, outcome.changed_at.0, outcome.finished_at.0);
+    put_unless_same(out, FINAL_CHANGED_AT, outcome.changed_at.0, outcome.finished_at.0);
     put_unless_zero(out, KEPT_BYTES, outcome.kept_bytes);
     put_unless_zero(out, HAS_RESULT, outcome.has_result.into());
     put_unless_zero(out, PAYLOAD_KEPT, outcome.payload_kept.into());
@@ -239,7 +239,7 @@ fn decode_outcome(record: &Record<'_>, end: u64, number: u64) -> Result<Outcome,
     let finished_at = Timestamp(record.near_or_same(FINISHED_AT, number)?);
     Ok(Outcome {
         end: end_of(end)?,
-        changed_at: Timestamp(record.near_or_same(ENDED_AT, finished_at.0)?),
+        changed_at: Timestamp(record.near_or_same(FINAL_CHANGED_AT, finished_at.0)?),
         finished_at,
         kept_bytes: record.number_or_zero(KEPT_BYTES)?,
         has_result: record.flag(HAS_RESULT)?,
