@@ -19,7 +19,7 @@ pub(super) type Numbers<'a> = Box<dyn Iterator<Item = ItemNumber> + 'a>;
 type Source<'a> = Box<dyn Fn(&Run) -> Numbers<'a> + 'a>;
 
 impl Partition {
-    /// At least all items that match, each once: those that all sources have, and now and then one that not all of them have.
+    /// Numbers that all sources have. If the sources do not agree within `ROUNDS_MAX`, also one that only some have.
     pub(super) fn candidates<'a>(&'a self, find: &'a Find, run: &Run) -> Numbers<'a> {
         let sections = run.split(self.headers_indexed(find).map(|(_, since)| since));
         Box::new(sections.into_iter().flat_map(|run| {
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Its parts in their order: each of the numbers begins one, as far as they are within.
+    /// Cuts the run before each of `begins`; numbers outside the run are ignored.
     fn split(&self, begins: impl Iterator<Item = ItemNumber>) -> Vec<Self> {
         let begins: BTreeSet<ItemNumber> = begins.chain([ItemNumber(0)]).collect();
         let mut ends: Vec<ItemNumber> = begins.iter().skip(1).map(|next| ItemNumber(next.0 - 1)).collect();
@@ -240,7 +240,8 @@ struct Progress<'a> {
     numbers: Peekable<Numbers<'a>>,
 }
 
-/// Numbers that are passed over one by one before the source is asked anew: that takes about as long.
+/// Numbers that are passed over one by one before the source is asked anew: eight steps cost about as much as a new lookup in
+/// the index.
 const STEPS_MAX: usize = 8;
 
 impl Progress<'_> {
