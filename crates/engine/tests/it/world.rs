@@ -216,6 +216,8 @@ pub(crate) struct Faults {
     damaged: Mutex<Option<&'static [u8]>>,
     /// Partitions for which there is no room.
     full: Mutex<BTreeSet<PartitionId>>,
+    /// How often a store was asked for room that is not there.
+    asked_in_vain: AtomicUsize,
 }
 
 impl Faults {
@@ -230,6 +232,18 @@ impl Faults {
         } else {
             full.remove(&partition)
         };
+    }
+
+    pub(crate) fn asked_in_vain(&self) -> usize {
+        self.asked_in_vain.load(Ordering::Relaxed)
+    }
+
+    fn room(&self, partition: PartitionId) -> Option<Room> {
+        if !self.full.lock().expect("not poisoned").contains(&partition) {
+            return None;
+        }
+        self.asked_in_vain.fetch_add(1, Ordering::Relaxed);
+        Some(Room::Full)
     }
 
     fn seen(&self, body: Body) -> Body {
@@ -265,8 +279,7 @@ impl Double for Faulty {
     }
 
     fn room(&self, partition: PartitionId) -> Room {
-        let is_full = self.faults.full.lock().expect("not poisoned").contains(&partition);
-        if is_full { Room::Full } else { self.inner.room(partition) }
+        self.faults.room(partition).unwrap_or_else(|| self.inner.room(partition))
     }
 }
 

@@ -15,7 +15,7 @@ use super::dead_queues::{all_moved, to_dead, while_time_passes};
 use super::expiry::error_code;
 use super::find::in_phases;
 use super::find_change::oldest;
-use super::is_refused;
+use super::{is_refused, until};
 use crate::world::{Faults, World, bodies, item};
 
 macro_rules! on_every_store_with_faults {
@@ -146,12 +146,10 @@ async fn a_dead_queue_without_room_is_waited_for(world: &World, faults: &Arc<Fau
     faults.set_full(home, true);
     failed(world, &queue, item("first")).await;
     failed(world, &queue, item("second")).await;
-    let passes = async {
-        for _ in 0..200 {
-            tokio::task::yield_now().await;
-        }
-    };
-    while_time_passes(world, passes).await;
+    // Nothing but moves comes to the dead queue, and its writer asks for room at most three times per batch: of three batches, one
+    // at least began after both items had failed and was refused.
+    let asked = faults.asked_in_vain() + 3 * 3;
+    while_time_passes(world, until(async || faults.asked_in_vain() >= asked)).await;
     let stats = world.stats(&queue).await;
     assert_eq!((stats.moving, stats.retained, world.live(&dead).await), (2, 0, 0));
     faults.set_full(home, false);

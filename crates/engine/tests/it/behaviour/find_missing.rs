@@ -18,7 +18,7 @@ use windlass_engine::store::{Acquired, Batch, CommitError, Store, StoreError};
 use windlass_engine::{Action, Engine, EngineError, Outcome, PartitionState, Search};
 
 use super::find::{ids, in_phases, search};
-use super::retry_item;
+use super::{retry_item, until};
 use crate::world::{ManualEnv, Medium, items, lease, queue_name};
 
 type Broken = Arc<Mutex<Option<PartitionId>>>;
@@ -82,16 +82,14 @@ impl Bed {
 
     /// Produces until so many partitions do not serve.
     async fn until_faulty(&self, count: usize) {
-        loop {
+        let serves = |state: &PartitionState| *state == PartitionState::Available;
+        until(async || {
+            self.env.advance(Duration::from_secs(1));
             let _some_fail = self.engine.produce(&self.queue, items(1)).await;
             let stats = self.engine.stats(&self.queue).await.expect("stats");
-            let serves = |state: &PartitionState| *state == PartitionState::Available;
-            if stats.partitions.iter().filter(|partition| !serves(&partition.state)).count() == count {
-                return;
-            }
-            self.env.advance(Duration::from_secs(1));
-            tokio::task::yield_now().await;
-        }
+            stats.partitions.iter().filter(|partition| !serves(&partition.state)).count() == count
+        })
+        .await;
     }
 }
 

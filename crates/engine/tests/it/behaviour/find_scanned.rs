@@ -17,7 +17,7 @@ use super::addresses::at;
 use super::dead_queues::to_dead;
 use super::find::{ids, in_phases, page, search};
 use super::groups::group;
-use super::retry_item;
+use super::{retry_item, until};
 use crate::world::{World, headers_of, item, items};
 
 on_every_store!(
@@ -137,15 +137,13 @@ async fn what_a_clear_keeps_is_found_before_and_after_it_is_swept_up(world: &Wor
     world.engine().clear(&queue, clear).await.expect("cleared");
     world.produce(&queue, items(100)).await;
     let cancelled = search(in_phases([Phase::Cancelled]), 1000);
-    loop {
+    until(async || {
         let page = page(world, &queue, &cancelled, None).await;
         assert_eq!(ids(&page.items).into_iter().collect::<BTreeSet<_>>(), made);
         assert!(page.walk.is_none() && (400..=500).contains(&page.scanned), "{}", page.scanned);
-        if page.scanned == 400 {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+        page.scanned == 400
+    })
+    .await;
     world.restart().await;
     assert_eq!(scanned(world, &queue, &cancelled).await, (made, 400));
 }
