@@ -11,6 +11,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 use windlass_core::verbs::{Clear, Delete, DeleteAny, Held, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
@@ -155,6 +156,24 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     assert_eq!(script.order(), [first, imported[0], imported[1], last]);
 }
 
+#[test]
+fn an_import_counts_the_ten_attempts_that_it_logs() {
+    let attempt = |number: u32| Attempt {
+        attempt: number,
+        client_id: "w".repeat(50).into(),
+        leased_at: START,
+        ended_at: START,
+        end: AttemptEnd::Retried,
+        error: Some(error("it broke there")),
+    };
+    let bytes = |count| {
+        let attempt_log = (0..count).map(attempt).collect();
+        Import { items: vec![ImportItem { attempt_log, ..import_item("default") }] }.body_bytes()
+    };
+    assert_eq!(bytes(10) - bytes(0), 10 * ("it broke there".len() + "broken".len() + 50));
+    assert_eq!(bytes(12), bytes(10));
+}
+
 /// The body of an attempt of that item.
 fn attempt_of(of: ItemNumber) -> impl Fn(&Change) -> Option<Bytes> {
     move |change| match change {
@@ -177,11 +196,12 @@ fn an_item_is_imported_with_its_past_in_every_state() {
     let later = ImportItem { due_at: Some(START + Span::from_secs(9)), ..past() };
     let suspended = ImportItem { suspended: Some(Box::default()), ..past() };
     let too_early = ImportItem { changed_at: Some(Timestamp(5)), ..past() };
-    for (index, number) in
-        import(&mut script, vec![past(), later, suspended, too_early]).into_iter().enumerate()
-    {
+    let to_come = ImportItem { changed_at: Some(START + Span::from_secs(9)), ..past() };
+    let changed = [changed_at, changed_at, changed_at, created_at, script.now];
+    let imported = import(&mut script, vec![past(), later, suspended, too_early, to_come]);
+    for (number, changed_at) in imported.into_iter().zip(changed) {
         let item = script.get(number);
-        assert_eq!(item.changed_at(), if index == 3 { created_at } else { changed_at });
+        assert_eq!(item.changed_at(), changed_at);
         assert_eq!(item.started().map(|(at, _)| at), Some(Timestamp(START.0 - 7_000)));
         let held = Held { id: ItemId { number, partition: script.partition.id() }, permit: Permit(0) };
         assert_eq!(script.complete(held, None), Err(Refusal::LeaseLost { reason: None }), "never given");

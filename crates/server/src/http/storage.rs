@@ -12,7 +12,7 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
-use windlass_core::attempt::{Attempt, AttemptEnd};
+use windlass_core::attempt::{Attempt, AttemptEnd, LOGGED_MAX};
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{CronRun, ItemError, MoveReason, Origin, Suspension};
@@ -168,7 +168,8 @@ fn import_item(
     let started = item.started_at.map(check::moment).zip(client_id.map(Into::into));
     let attempts = item.attempt_log.into_iter().flat_map(|log| log.attempts).enumerate();
     let attempt = |(index, logged)| attempt(format_args!("{within}attempt_log[{index}]."), logged);
-    let attempt_log = attempts.map(attempt).collect::<Result<Vec<Attempt>, Problem>>()?;
+    let mut attempt_log = attempts.map(attempt).collect::<Result<Vec<Attempt>, Problem>>()?;
+    attempt_log.drain(..attempt_log.len().saturating_sub(LOGGED_MAX as usize));
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(verbs::ImportItem {
         kind: kinds.get(kind),

@@ -35,7 +35,7 @@ pub struct ImportItem {
     pub group: Option<Arc<str>>,
     /// Unset: now.
     pub created_at: Option<Timestamp>,
-    /// Unset, or before `created_at`: since it was made.
+    /// Unset, or before `created_at`: since it was made. In the future: now.
     pub changed_at: Option<Timestamp>,
     /// When its latest lease began, and who had it.
     pub started: Option<(Timestamp, Arc<str>)>,
@@ -71,10 +71,21 @@ impl ImportItem {
 
     pub(crate) fn bytes(&self) -> usize {
         let origin = self.origin.as_ref().and_then(|origin| origin.error.as_ref());
-        let attempts = self.attempt_log.iter().filter_map(|attempt| attempt.error.as_ref());
-        let errors = [self.error.as_ref(), origin].into_iter().flatten().chain(attempts);
-        let errors = errors.map(|error| error.message.len()).sum::<usize>();
-        errors + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
+        let attempts = || self.attempts_to_log().iter();
+        let errors = attempts().filter_map(|attempt| attempt.error.as_ref()).chain(&self.error).chain(origin);
+        let errors = errors
+            .map(|ItemError { code, message }| message.len() + code.as_ref().map_or(0, |code| code.len()));
+        let started = self.started.iter().map(|(_, client_id)| client_id);
+        let clients =
+            attempts().map(|attempt| &attempt.client_id).chain(started).map(|client_id| client_id.len());
+        errors.chain(clients).sum::<usize>()
+            + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
+    }
+
+    /// The newest [`LOGGED_MAX`] of its attempts.
+    fn attempts_to_log(&self) -> &[Attempt] {
+        let older = self.attempt_log.len().saturating_sub(LOGGED_MAX as usize);
+        &self.attempt_log[older..]
     }
 }
 
@@ -120,7 +131,8 @@ impl Partition {
         let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
         let created_at = item.created_at.unwrap_or(now);
-        let changed_at = item.changed_at.filter(|at| *at > created_at);
+        let changed_at = item.changed_at.map(|at| at.min(now)).filter(|at| *at > created_at);
+        let attempts = item.attempts_to_log().iter().map(Attempt::encode).collect();
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
@@ -130,7 +142,6 @@ impl Partition {
         let changed_at = changed_at.filter(|_| !matches!(state, State::Waiting { .. }));
         let last_lease =
             item.started.map(|(leased_at, client_id)| before_import(leased_at, client_id, &state));
-        let attempts = item.attempt_log.iter().rev().take(LOGGED_MAX as usize).rev();
         let extras = Extras {
             last_lease,
             changed_at,
@@ -152,11 +163,7 @@ impl Partition {
             attempts: item.attempts,
             state,
             extras,
-            bodies: Bodies::Given {
-                payload: Some(item.body),
-                facts: item.facts,
-                attempts: attempts.map(Attempt::encode).collect(),
-            },
+            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts, attempts },
             hashes: item.hashes,
         };
         Ok(self.create(now, draft, out))
