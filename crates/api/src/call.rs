@@ -76,7 +76,7 @@ calls! {
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
     "item.update" items::UpdateItemRequest => items::ItemReply, changes: "Changes an item that is not leased and has not ended.";
     "item.rerun" items::RerunItemRequest => items::RerunItemReply, changes: "Reruns an item that has ended, as a new item.";
-    "items.find" items::FindItemsRequest => items::FindItemsReply, reads: "Finds items by what they show, also those that have ended.";
+    "items.find" items::FindItemsRequest => items::FindItemsReply, reads: "Finds items by state, kind, header, error or time, also those that have ended.";
     "items.change" items::ChangeItemsRequest => items::ChangeItemsReply, changes: "Cancels, reruns, deletes, makes due now, or sets the priority of all items that a filter finds.";
     "items.errors" items::ItemErrorsRequest => items::ItemErrorsReply, reads: "Counts the kept items of a queue by error code.";
     "item.emit" events::EmitRequest => events::EmitReply, changes: "Appends events to the stream of a leased item.";

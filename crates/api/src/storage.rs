@@ -171,7 +171,7 @@ pub struct ImportItem {
     /// Where the item was moved from before.
     #[field(26)]
     pub origin: Option<Origin>,
-    /// When the state of the item last became another: `created_at` if unset or before that.
+    /// When the state of the item last became another: `created_at` if unset or before that, now if in the future.
     #[field(30)]
     pub changed_at: Option<Time>,
     /// With `client_id`: when the latest lease of the item began, whatever became of that lease.

@@ -167,8 +167,8 @@ pub struct Item {
     /// While suspended: what it waits for, if its worker said so.
     #[field(29)]
     pub reason: Option<String>,
-    /// Once final: since when it counts as ended, from which its retention is counted. Later than `changed_at` if it fell due while
-    /// no server ran, or did not find the queue that it was to move to.
+    /// Once final: since when it counts as ended, from which its retention is counted. Later than `changed_at` if it fell due before
+    /// the server noticed, for example while none ran, or if it fell back.
     #[field(20)]
     pub finished_at: Option<Time>,
     /// The address its producer gave it.
