@@ -36,12 +36,7 @@ pub(crate) async fn rerun(http: &mut Http, id: &str) -> String {
 
 /// Until an item tells where it went on.
 pub(crate) async fn until_moved(http: &mut Http, id: &str) -> Value {
-    loop {
-        let item = get(http, id).await;
-        if item["moved_to"].is_object() {
-            return item["moved_to"].clone();
-        }
-    }
+    http.until_some(async |http| get(http, id).await.get("moved_to").cloned()).await
 }
 
 /// The last frame of a stream that ends.

@@ -87,6 +87,6 @@ async fn a_request_counts_as_what_it_takes_once_decoded() {
         let counted = http.metric(IN_FLIGHT).await;
         assert!((24_000 + body.len()..100_000).contains(&counted), "{encoding}: {counted}");
         drop(waiting);
-        while http.metric(IN_FLIGHT).await > 0 {}
+        http.until(async |http| http.metric(IN_FLIGHT).await == 0).await;
     }
 }

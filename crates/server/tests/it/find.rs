@@ -147,9 +147,7 @@ async fn a_group_filter_finds_the_members_of_every_group_that_had_the_name() {
         produce_one(&mut http, json!({})).await;
         assert_eq!(ids(&mut http, json!({"group": "g", "order": "oldest"})).await, members);
         http.ok("group.cancel", g.clone()).await;
-        while http.ok("group.info", g.clone()).await["group"]["state"] != "aborted" {
-            tokio::task::yield_now().await;
-        }
+        http.until(async |http| http.ok("group.info", g.clone()).await["group"]["state"] == "aborted").await;
         http.ok("group.delete", g.clone()).await;
         assert_eq!(http.item(members.last().expect("one was made")).await["group"], "g");
     }
@@ -378,9 +376,7 @@ async fn an_item_is_indexed_however_it_was_made() {
     http.ok("item.update", json!({"id": updated, "headers": {"trace": "update"}})).await;
     http.produce("p", json!([item("dead")])).await;
     let died = fail_one(&mut http, "p", json!({"message": "no"})).await;
-    while http.item(&died).await.get("moved_to").is_none() {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| http.item(&died).await.get("moved_to").is_some()).await;
     for trace in ["once", "end", "cron", "cron again", "import", "update", "dead"] {
         let page = find(&mut http, json!({"headers": {"trace": trace}})).await;
         assert_eq!((list(&page["items"]).len(), &page["scanned"]), (1, &json!(1)), "{trace}: {page}");

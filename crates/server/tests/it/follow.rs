@@ -16,12 +16,7 @@ async fn failed(http: &mut Http) -> String {
 }
 
 async fn until_moved(http: &mut Http, id: &str) -> Value {
-    loop {
-        let item = http.ok("item.get", json!({"id": id})).await["item"].clone();
-        if item["moved_to"].is_object() {
-            return item["moved_to"].clone();
-        }
-    }
+    http.until_some(async |http| http.item(id).await.get("moved_to").cloned()).await
 }
 
 async fn refused(server: &TestServer, query: &str, headers: &[(&str, &str)]) {
@@ -102,9 +97,7 @@ async fn a_wait_for_the_latest_of_a_live_letter_is_told_how_the_letter_ended() {
 
 async fn until_item_waiters(http: &mut Http, count: usize) {
     let in_dead = format!("windlass_item_waiters{{queue=\"dead\"}} {count}");
-    while !http.metrics().await.lines().any(|line| line == in_dead) {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| http.metrics().await.lines().any(|line| line == in_dead)).await;
 }
 
 #[tokio::test]

@@ -20,9 +20,7 @@ fn counts(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 async fn until_told(http: &mut Http, expected: &[(&str, u64)]) {
-    while told(http).await != counts(expected) {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| told(http).await == counts(expected)).await;
 }
 
 async fn fail_with(http: &mut Http, code: &str) -> Value {

@@ -43,7 +43,7 @@ async fn outcomes(http: &mut Http, id: &str) -> Vec<(u64, String)> {
 }
 
 async fn until_retained(http: &mut Http, count: u64) {
-    while http.stats("q").await["retained"] != count {}
+    http.until(async |http| http.stats("q").await["retained"] == count).await;
 }
 
 #[tokio::test]
@@ -241,13 +241,13 @@ async fn what_fell_back_counts_as_ended_then_can_be_rerun_and_moves_no_more() {
     assert_eq!((&http.stats("q").await["moving"], moving.get("utf8")), (&json!(1), None));
     let later = fail_one(&mut http, json!({"utf8": text})).await;
     let later = http.item(&later).await;
-    while http.stats("q").await["moving"] != 1 {}
+    http.until(async |http| http.stats("q").await["moving"] == 1).await;
     let fallen = http.item(&id).await;
     assert_eq!((&fallen["state"], &fallen["utf8"]), (&json!("failed"), &json!(text)));
     assert!(fallen["finished_at"].as_str() > later["finished_at"].as_str(), "it counts as ended by now");
     assert_eq!(fallen["changed_at"], moving["changed_at"], "its state is the same");
     http.ok("queues.create", json!({"queue": "nowhere"})).await;
-    while http.stats("nowhere").await["counts"]["waiting"] != 1 {}
+    http.until(async |http| http.stats("nowhere").await["counts"]["waiting"] == 1).await;
     assert_eq!(http.item(&id).await, fallen);
     let anew = http.ok("item.rerun", json!({"id": id})).await["item"].clone();
     assert_eq!(http.item(&anew["id"]).await["utf8"], json!(text));
@@ -280,7 +280,7 @@ async fn what_waits_for_a_queue_that_is_not_there_falls_back() {
     for _ in 0..4 {
         ids.push(fail_one(&mut http, json!({"utf8": text})).await);
     }
-    while http.stats("q").await["moving"] != 2 {}
+    http.until(async |http| http.stats("q").await["moving"] == 2).await;
     let fallen = http.item(&ids[0]).await;
     assert_eq!((&fallen["state"], &fallen["utf8"]), (&json!("failed"), &json!(text)));
     assert_eq!(http.item(&ids[3]).await.get("utf8"), None, "it is on its way");
@@ -289,14 +289,14 @@ async fn what_waits_for_a_queue_that_is_not_there_falls_back() {
     assert_eq!(http.ok("items.change", filter).await["changed"], 4);
     assert_eq!(http.stats("q").await["moving"], 2);
     update(&mut http, json!({"retention_max_bytes": 1})).await;
-    while http.stats("q").await["moving"] != 0 {}
+    http.until(async |http| http.stats("q").await["moving"] == 0).await;
     for id in &ids {
         assert!(!is_kept(&mut http, id).await);
     }
     update(&mut http, json!({"retention_max_bytes": 100_000})).await;
     let kept = fail_one(&mut http, json!({"utf8": text})).await;
     http.ok("queues.create", json!({"queue": "nowhere"})).await;
-    while http.item(&kept).await.get("moved_to").is_none() {}
+    http.until(async |http| http.item(&kept).await.get("moved_to").is_some()).await;
     let moved_to = http.item(&kept).await["moved_to"]["id"].clone();
     let rerun = http.post("item.rerun", &json!({"id": kept}).to_string()).await;
     assert_eq!((rerun.status, &*rerun.code()), (409, "wrong_state"));

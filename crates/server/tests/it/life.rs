@@ -1,13 +1,9 @@
 //! How items end that nobody completes, and where they go, over HTTP.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::http::Http;
 use crate::world::{TestServer, held, held_in, with};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn produce_one(http: &mut Http, queue: &str, item: Value) -> Value {
     http.produce(queue, json!([item])).await.remove(0)
@@ -39,8 +35,7 @@ async fn moving(http: &mut Http, queue: &str) -> u64 {
 
 /// Returns once `queue` has nothing on its way: the source of a move forgets it a commit after the target took it.
 async fn arrived(http: &mut Http, queue: &str) {
-    let all_arrived = async { while moving(http, queue).await > 0 {} };
-    tokio::time::timeout(PATIENCE, all_arrived).await.expect("everything arrives");
+    http.until(async |http| moving(http, queue).await == 0).await;
 }
 
 async fn with_dead_queue() -> (TestServer, Http) {

@@ -42,9 +42,7 @@ async fn fill(server: &TestServer, http: &mut Http) -> Http {
     let stream = slow.stream_mut();
     stream.write_all(head.as_bytes()).await.expect("sent");
     stream.write_all(&vec![b' '; MIB - 1]).await.expect("sent");
-    while http.metric("windlass_http_bytes_in_flight").await < MIB - 1 {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| http.metric("windlass_http_bytes_in_flight").await >= MIB - 1).await;
     slow
 }
 

@@ -67,9 +67,7 @@ impl Drippers {
     }
 
     async fn have_come(&self, http: &mut Http) {
-        while http.metric("windlass_http_bytes_in_flight").await < self.bytes {
-            tokio::task::yield_now().await;
-        }
+        http.until(async |http| http.metric("windlass_http_bytes_in_flight").await >= self.bytes).await;
     }
 }
 
@@ -150,9 +148,8 @@ async fn a_large_body_takes_the_room_of_leases_that_wait() {
         worker.send("POST", "/v1/queue.lease", &[], body.as_bytes()).await;
         waiting.push(worker);
         // One after the other, so that the first is the one that has waited for longest.
-        while http.metric("windlass_http_bytes_in_flight").await < number * BODY_BYTES {
-            tokio::task::yield_now().await;
-        }
+        http.until(async |http| http.metric("windlass_http_bytes_in_flight").await >= number * BODY_BYTES)
+            .await;
     }
     http.until_lease_waiters("empty", 16).await;
     let large = item_of(40 * KIB).to_string();
@@ -203,9 +200,7 @@ async fn a_hundred_streams_that_nobody_reads_leave_half_of_the_room_to_leases() 
     let readers = asking.join_all().await;
     assert!(readers.iter().all(|(status, _)| *status == 200));
     // The readers for whom there is no room are sent away.
-    while subscribers(&mut http).await > 2 * MIB / EVENT_BYTES {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| subscribers(http).await <= 2 * MIB / EVENT_BYTES).await;
     assert_eq!(http.lease("q", 2).await.len(), 2);
     assert!(http.metric("windlass_http_reply_bytes_in_flight").await <= MIB);
 }
@@ -239,9 +234,7 @@ async fn slow_readers_of_the_metrics_share_a_page() {
     // The page that tells of the bytes is not counted among them yet.
     assert_eq!(http.metric("windlass_http_reply_bytes_in_flight").await, page_bytes);
     drop(readers);
-    while http.metric("windlass_http_reply_bytes_in_flight").await > 0 {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| http.metric("windlass_http_reply_bytes_in_flight").await == 0).await;
 }
 
 #[tokio::test]

@@ -18,9 +18,7 @@ async fn partitions(http: &mut Http) -> Vec<Value> {
 
 /// Until so many are listed: the server tells nobody.
 async fn drained_to(http: &mut Http, count: usize) {
-    while partitions(http).await.len() != count {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| partitions(http).await.len() == count).await;
 }
 
 async fn complete_all(http: &mut Http) -> usize {

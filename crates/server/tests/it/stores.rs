@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,7 +28,7 @@ pub(crate) struct Failing {
     inner: MemoryStore,
     pub(crate) fails: AtomicBool,
     is_full: AtomicBool,
-    held: watch::Sender<bool>,
+    pub(crate) held: watch::Sender<bool>,
 }
 
 impl Double for Failing {
@@ -90,16 +89,12 @@ async fn partitions(http: &mut Http) -> Vec<Value> {
 
 /// Asks until all partitions of a store are in a state.
 pub(crate) async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
-    let asking = async {
-        loop {
-            let found: Vec<Value> =
-                partitions(http).await.into_iter().filter(|partition| partition["store"] == store).collect();
-            if found.iter().all(|partition| partition["state"] == state) {
-                return found;
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about")
+    http.until_some(async |http| {
+        let found: Vec<Value> =
+            partitions(http).await.into_iter().filter(|partition| partition["store"] == store).collect();
+        found.iter().all(|partition| partition["state"] == state).then_some(found)
+    })
+    .await
 }
 
 /// A server with two stores: `default`, which is sound, and this one as `second`.
@@ -384,7 +379,7 @@ async fn a_damaged_item_moves_without_its_payload_is_not_rerun_and_is_deleted() 
     let item = json!({"utf8": "rotten", "headers": {"trace": "1"}});
     let id = http.produce("q", json!([item])).await.remove(0);
     assert!(http.lease("q", 1).await.is_empty(), "the lease ends it");
-    while http.item(&id).await.get("moved_to").is_none() {}
+    http.until(async |http| http.item(&id).await.get("moved_to").is_some()).await;
     let original = http.item(&id).await;
     assert_eq!((&original["state"], &original["error"]["code"]), (&json!("failed"), &json!("damaged")));
     let letter = original["moved_to"]["id"].clone();
@@ -423,12 +418,12 @@ async fn a_dead_queue_whose_store_is_full_or_faulty_is_no_reason_to_fall_back() 
         http.produce("q", json!([{"utf8": "a"}, {"utf8": "b"}, {"utf8": "c"}])).await;
         fail(&mut http, 3).await;
         if std::ptr::eq(trouble, &second.fails) {
-            while http.stats("dead").await["partitions"][0]["state"] != "faulty" {}
+            http.until(async |http| http.stats("dead").await["partitions"][0]["state"] == "faulty").await;
         }
         let stats = http.stats("q").await;
         assert_eq!((&stats["moving"], &stats["retained"]), (&json!(3), &json!(0)));
         trouble.store(false, Ordering::SeqCst);
-        while http.stats("q").await["moving"] != 0 {}
+        http.until(async |http| http.stats("q").await["moving"] == 0).await;
         assert_eq!(http.stats("dead").await["counts"]["waiting"], letters, "all of them arrived");
     }
     server.stop().await;

@@ -118,9 +118,7 @@ pub(crate) async fn subscribers(http: &mut Http) -> usize {
 }
 
 async fn until_subscribers(http: &mut Http, count: usize) {
-    while subscribers(http).await != count {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| subscribers(http).await == count).await;
 }
 
 #[tokio::test]

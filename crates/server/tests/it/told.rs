@@ -39,12 +39,7 @@ async fn retry(http: &mut Http, leased: &Value, more: Value) {
 }
 
 async fn until_state(http: &mut Http, id: &Value, state: &str) -> Value {
-    loop {
-        let item = http.item(id).await;
-        if item["state"] == state {
-            return item;
-        }
-    }
+    http.until_some(async |http| Some(http.item(id).await).filter(|item| item["state"] == state)).await
 }
 
 async fn ended(http: &mut Http, id: &Value) -> Value {
@@ -337,7 +332,7 @@ async fn the_cron_of_an_item_is_told_through_a_dead_queue_and_back() {
     let made = http.item(&made).await;
     let leased = http.lease("q", 1).await;
     retry(&mut http, &leased[0], json!({"dead": true, "error": {"message": "no luck"}})).await;
-    while http.stats("dead").await["counts"]["waiting"] != 1 {}
+    http.until(async |http| http.stats("dead").await["counts"]["waiting"] == 1).await;
     http.ok("crons.delete", json!({"cron": "nightly"})).await;
     let redriven = http.ok("queue.redrive", json!({"queue": "dead"})).await;
     assert_eq!(redriven, json!({"moved": 1, "skipped": 0}));
@@ -368,7 +363,7 @@ async fn a_cron_that_skips_overlaps_runs_again_while_the_letter_of_its_last_item
     http.ok("crons.create", create).await;
     let first = http.lease_within("q", 1, "30s").await;
     retry(&mut http, &first[0], json!({"dead": true})).await;
-    while http.stats("dead").await["counts"]["waiting"] != 1 {}
+    http.until(async |http| http.stats("dead").await["counts"]["waiting"] == 1).await;
     let second = http.lease_within("q", 1, "30s").await;
     assert_eq!(second.len(), 1, "the item that the cron made itself is final");
     assert_ne!(second[0]["id"], first[0]["id"]);
@@ -393,7 +388,7 @@ async fn whoever_waits_for_a_letter_that_is_redriven_hears_that_it_was_cancelled
     let told = waiter.receive().await;
     assert_eq!((told.status, &told.json()["item"]["state"]), (200, &json!("cancelled")));
     assert_eq!(told.json()["item"].get("utf8"), None, "the payload goes on");
-    while http.item(&letter).await.get("moved_to").is_none() {}
+    http.until(async |http| http.item(&letter).await.get("moved_to").is_some()).await;
     let letter = http.item(&letter).await;
     assert_eq!((&letter["state"], letter.get("utf8")), (&json!("cancelled"), None));
     assert_eq!(letter["moved_to"]["queue"], "q");

@@ -22,9 +22,7 @@ async fn waiting(server: &TestServer, http: &mut Http, id: &Value) -> Http {
     let mut waiting = server.connect().await;
     let request = json!({"id": id, "request_timeout": "10m"}).to_string();
     waiting.send("POST", "/v1/item.wait", &[("content-type", JSON)], request.as_bytes()).await;
-    while http.metric(ITEM_WAITERS).await == before {
-        tokio::task::yield_now().await;
-    }
+    http.until(async |http| http.metric(ITEM_WAITERS).await != before).await;
     waiting
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -142,9 +143,25 @@ impl Http {
 
     /// Returns once `count` leases wait for items of the queue.
     pub(crate) async fn until_lease_waiters(&mut self, queue: &str, count: usize) {
-        while self.stats(queue).await["lease_waiters"] != count {
-            tokio::task::yield_now().await;
-        }
+        self.until(async |http| http.stats(queue).await["lease_waiters"] == count).await;
+    }
+
+    /// Asks until it is so.
+    pub(crate) async fn until(&mut self, asked: impl AsyncFn(&mut Self) -> bool) {
+        self.until_some(async |http| asked(http).await.then_some(())).await;
+    }
+
+    /// Asks until there is an answer. The minute only ends a test that would hang.
+    pub(crate) async fn until_some<T>(&mut self, asked: impl AsyncFn(&mut Self) -> Option<T>) -> T {
+        let asking = async {
+            loop {
+                if let Some(answer) = asked(self).await {
+                    return answer;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about")
     }
 
     /// The page of metrics.
