@@ -1,7 +1,8 @@
 //! Brings items to the queues they are moved to, and crons to the partitions they belong to, each exactly once.
 //!
 //! A move is three commits. The source writes down which partition is to take an item or a cron, and a number that only
-//! grows; the target takes the move and remembers the last number it took from that source; the source forgets the move.
+//! grows; the target takes the move and remembers the last number it took from that source; the source forgets the move. A
+//! rerun whose address is taken is turned away instead: the target remembers that too, and the source keeps the item.
 //! Whatever fails in between is done again, and a target passes over what it has. Moves to one partition are in the order
 //! of their numbers, one batch at a time.
 //!

@@ -101,20 +101,24 @@ impl QueueHandle {
         reruns.resize_with(ids.len(), || Err(Refusal::NotFound.into()));
         let mut left: Vec<usize> = (0..ids.len()).collect();
         while !left.is_empty() {
-            let (mut round, mut later) = (Vec::new(), Vec::new());
+            let checked = self.check_addresses(self.candidates(&of(ids, &left)).await).await;
+            let (mut round, mut candidates, mut later) = (Vec::new(), Vec::new(), Vec::new());
             let mut addresses = BTreeSet::new();
-            for (index, candidate) in left.iter().zip(self.candidates(&of(ids, &left)).await) {
-                match candidate {
-                    Ok(Candidate { address, .. }) => {
-                        let is_first = address.is_none_or(|address| addresses.insert(address));
-                        if is_first { round.push(*index) } else { later.push(*index) }
+            for (index, checked) in left.into_iter().zip(checked) {
+                match checked {
+                    Ok(candidate)
+                        if candidate.address.iter().all(|address| addresses.insert(Arc::clone(address))) =>
+                    {
+                        round.push(index);
+                        candidates.push(Ok(candidate));
                     }
-                    Err(error) => reruns[*index] = Err(error),
+                    Ok(_with_the_address_of_another) => later.push(index),
+                    Err(error) => reruns[index] = Err(error),
                 }
             }
-            for (index, rerun) in round.iter().zip(self.rerun_round(&of(ids, &round), delay, deadline).await)
-            {
-                reruns[*index] = rerun;
+            let done = self.rerun_round(&of(ids, &round), candidates, delay, deadline).await;
+            for (index, rerun) in round.into_iter().zip(done) {
+                reruns[index] = rerun;
             }
             left = later;
         }
@@ -126,10 +130,11 @@ impl QueueHandle {
     async fn rerun_round(
         &self,
         ids: &[ItemId],
+        candidates: Vec<Result<Candidate, EngineError>>,
         delay: Option<Span>,
         deadline: Duration,
     ) -> Vec<Result<Committed<ProducedItem>, EngineError>> {
-        let checked = self.check_reruns(ids).await;
+        let checked = self.check_bodies(ids, candidates).await;
         let mut begun = Vec::with_capacity(ids.len());
         for (id, checked) in ids.iter().zip(checked) {
             begun.push(match checked {
@@ -158,8 +163,8 @@ impl QueueHandle {
         reruns
     }
 
-    /// An item may be refused for its address, or for want of room, because of another rerun of the same item: then it is refused
-    /// as one that goes on, as it would have been a moment later.
+    /// An item that is refused for its address or for want of room is looked at again: if another rerun of the same item caused
+    /// that, the answer is [`Refusal::MovedOn`] or [`Refusal::Leaving`].
     async fn look_again(&self, ids: &[ItemId], reruns: &mut [Result<Committed<ProducedItem>, EngineError>]) {
         let is_doubtful = |index: &usize| {
             matches!(
@@ -301,12 +306,12 @@ impl QueueHandle {
     async fn send(&self, id: ItemId, delay: Option<Span>) -> Result<Sent, EngineError> {
         let partition = Arc::clone(self.find(id.partition)?);
         let rerun = RerunElsewhere(self.verb(id, delay));
-        let send = |_| {
+        let send = || {
             let _place = self.places.reserve(1, self.queue.settings.max_items)?;
             let asked = partition.submit(rerun)?;
             Ok(Sent { partition, asked, _place })
         };
-        self.routes.pass(send).await?
+        self.pass_with_routes(send).await?
     }
 
     fn verb(&self, id: ItemId, delay: Option<Span>) -> Rerun {
@@ -344,7 +349,12 @@ impl QueueHandle {
         let id = match arrival {
             Came::To(moved_to) => moved_to.id,
             Came::UnderWay(_) => return Err(under_way("it has not arrived yet")),
-            Came::Nowhere => return Err(self.turned_away(old).await),
+            Came::Nowhere => {
+                return Err(match self.turned_away(old).await {
+                    EngineError::Refused(Refusal::NotFound) => under_way("the item was deleted meanwhile"),
+                    error => error,
+                });
+            }
         };
         let mut commits = vec![Commit { partition: partition.id, sequence }];
         commits.extend(self.last_commit(id.partition));
@@ -358,7 +368,6 @@ impl QueueHandle {
             Ok(_rerunnable_again) => {
                 EngineError::not_applied("the address of the item was taken for a moment: rerun it again")
             }
-            Err(EngineError::Refused(Refusal::NotFound)) => under_way("the item was deleted meanwhile"),
             Err(error) => error,
         }
     }
@@ -371,7 +380,8 @@ impl QueueHandle {
         };
         match self.arrival(handle, id.number, is_rerun, deadline).await {
             Ok(Came::To(moved_to)) => Refusal::MovedOn { id: moved_to.id }.into(),
-            Ok(Came::UnderWay(_) | Came::Nowhere) => Refusal::Leaving.into(),
+            Ok(Came::UnderWay(_)) => Refusal::Leaving.into(),
+            Ok(Came::Nowhere) => self.turned_away(id).await,
             Err(error) => error,
         }
     }

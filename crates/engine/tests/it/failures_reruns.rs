@@ -16,7 +16,7 @@ use windlass_engine::{Action, Engine, EngineError, Outcome, Redrive, Rewrite};
 use crate::behaviour::addresses::at;
 use crate::behaviour::find::in_phases;
 use crate::behaviour::find_change::oldest;
-use crate::behaviour::{is_refused, retry_item};
+use crate::behaviour::{is_refused, retry_item, until};
 use crate::failures_moves::{COMMITS_MAX, Moving, RELAXED_FAULTS, is_in_one_place};
 use crate::world::{bodies, item, items, queue_name};
 
@@ -198,6 +198,32 @@ async fn many_reruns_are_told_what_an_item_on_its_way_has_become() {
     let [(told, result)] = &results[..] else { panic!("{results:?}") };
     assert_eq!(*told, id);
     assert!(is_refused(result, &Refusal::MovedOn { id: anew }), "{result:?}");
+}
+
+#[tokio::test]
+async fn reruns_are_told_who_took_the_address_before_their_item_arrived() {
+    let (moving, id) = far_from_home().await;
+    moving.store.reads_held.send_replace(true);
+    let take_the_address = async {
+        // Both have found the address free by then, and read the payload next.
+        until(async || moving.store.reads_held.receiver_count() == 2).await;
+        let produced = moving.engine.produce(&moving.queue, vec![at(ADDRESS)]).await.expect("produced");
+        moving.store.reads_held.send_replace(false);
+        produced.results[0].as_ref().expect("produced").id
+    };
+    let rerun = || moving.engine.rerun(id, None);
+    let all = async { tokio::join!(rerun(), rerun(), take_the_address) };
+    let (first, second, taker) = moving.while_time_passes(all).await;
+    for rerun in [first, second] {
+        assert!(
+            matches!(rerun, Err(EngineError::DuplicateAddress { id }) if id == taker),
+            "{taker}: {rerun:?}"
+        );
+    }
+    assert_eq!(moving.live(&moving.queue).await, 1);
+    moving.engine.delete_items(&moving.queue, vec![taker]).await.expect("deleted");
+    let made = moving.while_time_passes(rerun()).await.expect("the item is as it ended").value.id;
+    assert_eq!(holder(&moving).await.expect("there"), made);
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub struct Unassign {
     pub limit: usize,
 }
 
-/// Forgets the moves that a partition has taken.
+/// Forgets the moves that a partition has taken or turned away.
 #[derive(Clone, Debug)]
 pub struct Moved {
     /// The partition that has taken the moves.

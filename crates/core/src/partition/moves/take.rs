@@ -132,8 +132,12 @@ impl Partition {
                 Arriving::Item(item) => {
                     let bodies = Bodies::Given { payload: body, facts, attempts };
                     match self.take_item(now, *item, bodies, out) {
-                        Some(item) => drop(items.insert(number, item)),
-                        None => drop(turned_away.insert(number)),
+                        Some(item) => {
+                            items.insert(number, item);
+                        }
+                        None => {
+                            turned_away.insert(number);
+                        }
                     }
                 }
                 Arriving::Cron(cron) => self.take_cron(now, source, *cron, body, facts, out),
