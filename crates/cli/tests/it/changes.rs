@@ -104,6 +104,18 @@ fn an_interrupted_change_tells_how_many_items_were_changed() {
 }
 
 #[test]
+fn ctrl_c_does_not_wait_for_the_hint_after_a_change() {
+    let (url, asked) = fake_server::answer_and_hang(vec![page(0, 0, None)]);
+    let server = Server::start();
+    let change = server.begin_by(&url, &["items", "change", "mail", "rerun", "--yes"]);
+    asked.recv().expect("the queue is asked for");
+    change.signal(Signal::INT);
+    let ended = change.end();
+    let told = (ended.code, ended.out.as_str(), ended.err.as_str());
+    assert_eq!(told, (Some(0), "0 items rerun\n", ""), "the change was complete");
+}
+
+#[test]
 fn only_the_first_page_of_a_change_fails_at_once() {
     let failed = change(&["cancel", "--yes"], vec![unavailable(), page(1, 1, None)]);
     assert_eq!(failed.failed(3), "error: loading (unavailable)\n");

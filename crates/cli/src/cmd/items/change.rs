@@ -61,7 +61,7 @@ impl Change {
             return carry_out(request, action, None, remote, out).await;
         }
         let dry = ChangeItemsRequest { dry_run: true, ..request.clone() };
-        let counted = changed(remote, dry.clone(), None, None, out).await.complete(&dry)?;
+        let counted = changed(remote, dry.clone(), None, &mut None, out).await.complete(&dry)?;
         if dry_run {
             out.reply(&counted, |_| would_be(&counted, action))?;
             told(&counted, out);
@@ -113,13 +113,17 @@ async fn carry_out(
     out: Output,
 ) -> Result<Exit, Failure> {
     // Only now: from here on Ctrl-C does not end the program by itself.
-    let signals = Some(Signals::hear()?);
-    let Changed { reply, end } = changed(remote, request.clone(), matched, signals, out).await;
+    let mut signals = Some(Signals::hear()?);
+    let Changed { reply, end } = changed(remote, request.clone(), matched, &mut signals, out).await;
     match end {
         End::Complete => {
             out.reply(&reply, |_| done(&reply, &request, action))?;
             if reply.matched == 0 {
-                hint(&request, action, remote, out).await;
+                // The change is complete: a signal only spares the hint.
+                tokio::select! {
+                    () = hint(&request, action, remote, out) => {}
+                    () = asked_to_stop(&mut signals) => {}
+                }
             }
             Ok(told(&reply, out))
         }
@@ -190,7 +194,7 @@ async fn changed(
     remote: &Remote,
     mut request: ChangeItemsRequest,
     matched: Option<u64>,
-    mut signals: Option<Signals>,
+    signals: &mut Option<Signals>,
     out: Output,
 ) -> Changed {
     let bar = out.progress(matched);
@@ -199,7 +203,7 @@ async fn changed(
     let end = loop {
         let page = tokio::select! {
             page = pages.call(&request) => page,
-            () = asked_to_stop(&mut signals) => break End::Stopped,
+            () = asked_to_stop(signals) => break End::Stopped,
         };
         match page {
             Ok(page) => {
