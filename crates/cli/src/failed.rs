@@ -14,7 +14,7 @@ const LINES_MAX: usize = 3;
 
 /// One of them, for people.
 pub(crate) trait Refused {
-    /// Which it is.
+    /// Id, with the permit if there is one.
     fn name(&self) -> String;
     /// Message and code.
     fn why(&self) -> String;
@@ -31,7 +31,7 @@ pub(crate) fn told(failed: &[impl Refused], out: Output) -> Exit {
     Exit::Refused
 }
 
-/// By reason, each where it came up first.
+/// One group per reason, in order of first occurrence.
 fn lines(failed: &[impl Refused]) -> Vec<String> {
     let (mut order, mut by_reason) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
     for refused in failed {
