@@ -58,8 +58,8 @@ impl Client {
 }
 
 impl QueueClient {
-    /// Finds items by state, kind, header, error or time, also those that have ended: page by page, the newest first unless the request says
-    /// otherwise. Nothing is sent before the first page is asked for.
+    /// Finds items by state, kind, header, error or time, also those that have ended: page by page, the newest first unless the
+    /// request says otherwise. Nothing is sent before the first page is asked for.
     ///
     /// ```no_run
     /// # async fn example(client: windlass_client::Client) -> Result<(), windlass_client::ClientError> {

@@ -108,8 +108,8 @@ Example:
     RunNow(Name),
     /// Rerun an item that has ended, as a new item
     #[command(after_help = "\
-Its payload must be kept: `windlass queue update --retain-payload` sets which payloads are kept. The id of the new item is printed; the old \
-one stays as it ended, and leads to the new one.
+Its payload must be kept: `windlass queue update --retain-payload` sets which payloads are kept. The id of the new item is printed; \
+the old one stays as it ended, and leads to the new one.
 
 Examples:
   windlass item rerun 00000000-0000-8080-8000-000000000001

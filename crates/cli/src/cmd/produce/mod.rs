@@ -32,7 +32,8 @@ At the first trouble nothing more is sent, and it is told which lines were produ
 it prints how many were `produced`, the ranges of lines that were `not_produced` or of which that is `unknown`, and \
 `sent_to_line`, after which nothing was sent.
 
-An item that completes without a result, an address or events is forgotten at once, also if that is before --watch has begun. Then --exit-status ends with 4: the outcome is unknown. In a queue with `--keep all` every item is kept.
+An item that completes without a result, an address or events is forgotten at once, also if that is before --watch \
+has begun. Then --exit-status ends with 4: the outcome is unknown. In a queue with `--keep all` every item is kept.
 
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'
