@@ -350,10 +350,9 @@ impl QueueHandle {
             Came::To(moved_to) => moved_to.id,
             Came::UnderWay(_) => return Err(under_way("it has not arrived yet")),
             Came::Nowhere => {
-                return Err(match self.turned_away(old).await {
-                    EngineError::Refused(Refusal::NotFound) => under_way("the item was deleted meanwhile"),
-                    error => error,
-                });
+                let error = self.turned_away(old).await;
+                let is_gone = matches!(error, EngineError::Refused(Refusal::NotFound));
+                return Err(if is_gone { under_way("the item was deleted meanwhile") } else { error });
             }
         };
         let mut commits = vec![Commit { partition: partition.id, sequence }];
