@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_api_derive::{reply, request};
 
 use crate::error::Details;
-use crate::items::{AttemptLog, Item, ItemError, MovedTo, Origin, ProduceError};
+use crate::items::{Item, ItemError, MovedTo, Origin, ProduceError};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 
@@ -186,9 +186,6 @@ pub struct ImportItem {
     /// Ignored: only live items come in.
     #[field(34)]
     pub moved_to: Option<MovedTo>,
-    /// As `item.get` shows it: the newest ten are taken.
-    #[field(35)]
-    pub attempt_log: Option<AttemptLog>,
 }
 
 impl From<Item> for ImportItem {
@@ -228,7 +225,6 @@ impl From<Item> for ImportItem {
             cron: item.cron,
             scheduled_at: item.scheduled_at,
             moved_to: item.moved_to,
-            attempt_log: item.attempt_log,
         }
     }
 }

@@ -39,12 +39,6 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
-    const ALL: [Self; 5] = [Self::Retried, Self::Expired, Self::Revoked, Self::Dead, Self::Cancelled];
-
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.name() == name)
-    }
-
     /// As clients read it.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,6 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::attempt::Attempt;
 use crate::headers::INDEXED_HEADERS_MAX;
 use crate::id::ItemId;
 use crate::item::{ItemError, Origin};
@@ -288,17 +287,11 @@ pub(crate) fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
         item.address.as_deref().map_or(Ok(()), check_address)?;
         item.error.as_ref().map_or(Ok(()), check_error)?;
         item.started.as_ref().map_or(Ok(()), |(_, client_id)| check_client_id(client_id))?;
-        item.attempt_log.iter().try_for_each(check_attempt)?;
         item.cron.as_ref().map_or(Ok(()), |run| check_name("cron", &run.name))?;
         let suspended = item.suspended.as_deref();
         suspended.and_then(|suspension| suspension.reason.as_deref()).map_or(Ok(()), check_reason)?;
         item.origin.as_deref().map_or(Ok(()), check_origin)
     })
-}
-
-fn check_attempt(attempt: &Attempt) -> Result<(), Invalid> {
-    check_client_id(&attempt.client_id)?;
-    attempt.error.as_ref().map_or(Ok(()), check_error)
 }
 
 /// A redrive sends the item to where its origin says.

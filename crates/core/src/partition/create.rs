@@ -37,7 +37,7 @@ pub(super) enum Bodies<'a> {
     Given {
         payload: Option<Bytes>,
         facts: Option<Bytes>,
-        /// The attempt log of an item that was moved or imported, the oldest first.
+        /// The attempt log of an item that was moved, the oldest first.
         attempts: Vec<Bytes>,
     },
     CopiedFrom(&'a Template),

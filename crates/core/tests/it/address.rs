@@ -201,7 +201,6 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
         changed_at: None,
         started: None,
         attempts: 0,
-        attempt_log: Vec::new(),
         due_at: None,
         max_attempts: None,
         dead_timeout: None,

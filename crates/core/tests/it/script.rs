@@ -267,7 +267,6 @@ pub(crate) fn import_item(kind: &str) -> ImportItem {
         changed_at: None,
         started: None,
         attempts: 0,
-        attempt_log: Vec::new(),
         due_at: None,
         max_attempts: None,
         dead_timeout: None,

@@ -1,8 +1,6 @@
 //! Lists, imports and deletions: what an operator sees and does.
 
-use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::attempt::{Attempt, AttemptEnd};
 use windlass_core::id::{ItemId, ItemNumber, Permit};
 use windlass_core::item::{CronRun, Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
@@ -11,7 +9,6 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::Verb;
 use windlass_core::verbs::{Clear, Delete, DeleteAny, Held, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
@@ -113,20 +110,11 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     let first = script.produce_one();
     let created_at = Some(Timestamp(START.0 - 1_000_000));
     let run = CronRun { name: "nightly".into(), scheduled_at: Timestamp(5) };
-    let attempt = |number| Attempt {
-        attempt: number,
-        client_id: "worker there".into(),
-        leased_at: Timestamp(u64::from(number)),
-        ended_at: Timestamp(u64::from(number) + 1),
-        end: AttemptEnd::Retried,
-        error: Some(error("it broke there")),
-    };
     let (changed_at, started_at) = (Timestamp(START.0 - 5), Timestamp(START.0 - 500));
     let full = ImportItem {
         created_at,
         changed_at: Some(changed_at),
         started: Some((started_at, "worker there".into())),
-        attempt_log: (1..=12).map(attempt).collect(),
         attempts: 2,
         max_attempts: Some(7),
         dead_timeout: Some(Span::from_secs(3600)),
@@ -141,8 +129,6 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
         let put = Change::PutBody { number: imported[0], part, body: body.into() };
         assert!(script.changes.contains(&put), "{body}");
     }
-    let logged: Vec<Bytes> = script.changes.iter().filter_map(attempt_of(imported[0])).collect();
-    assert_eq!(logged, (3..=12).map(|number| attempt(number).encode()).collect::<Vec<_>>(), "the newest ten");
     let item = script.get(imported[0]);
     assert_eq!((item.changed_at(), item.started()), (changed_at, Some((started_at, &"worker there".into()))));
     assert_eq!((Some(item.created_at), item.attempts, &*item.kind), (created_at, 2, "mail"));
@@ -154,32 +140,6 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     assert_eq!(script.get(imported[1]).created_at, script.now);
     let last = script.produce_one();
     assert_eq!(script.order(), [first, imported[0], imported[1], last]);
-}
-
-#[test]
-fn an_import_counts_the_ten_attempts_that_it_logs() {
-    let attempt = |number: u32| Attempt {
-        attempt: number,
-        client_id: "w".repeat(50).into(),
-        leased_at: START,
-        ended_at: START,
-        end: AttemptEnd::Retried,
-        error: Some(error("it broke there")),
-    };
-    let bytes = |count| {
-        let attempt_log = (0..count).map(attempt).collect();
-        Import { items: vec![ImportItem { attempt_log, ..import_item("default") }] }.body_bytes()
-    };
-    assert_eq!(bytes(10) - bytes(0), 10 * ("it broke there".len() + "broken".len() + 50));
-    assert_eq!(bytes(12), bytes(10));
-}
-
-/// The body of an attempt of that item.
-fn attempt_of(of: ItemNumber) -> impl Fn(&Change) -> Option<Bytes> {
-    move |change| match change {
-        Change::PutBody { number, part: Part::Attempt(_), body } if *number == of => Some(body.clone()),
-        _ => None,
-    }
 }
 
 #[test]

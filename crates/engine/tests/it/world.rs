@@ -439,7 +439,6 @@ pub(crate) fn import_item(payload: &str) -> ImportItem {
         changed_at: None,
         started: None,
         attempts: 0,
-        attempt_log: Vec::new(),
         due_at: None,
         max_attempts: None,
         dead_timeout: None,

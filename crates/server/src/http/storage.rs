@@ -12,7 +12,6 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
-use windlass_core::attempt::{Attempt, AttemptEnd, LOGGED_MAX};
 use windlass_core::headers::Hashes;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{CronRun, ItemError, MoveReason, Origin, Suspension};
@@ -166,10 +165,6 @@ fn import_item(
         .map_or(Ok(()), limits::check_client_id)
         .map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let started = item.started_at.map(check::moment).zip(client_id.map(Into::into));
-    let attempts = item.attempt_log.into_iter().flat_map(|log| log.attempts).enumerate();
-    let attempt = |(index, logged)| attempt(format_args!("{within}attempt_log[{index}]."), logged);
-    let mut attempt_log = attempts.map(attempt).collect::<Result<Vec<Attempt>, Problem>>()?;
-    attempt_log.drain(..attempt_log.len().saturating_sub(LOGGED_MAX as usize));
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(verbs::ImportItem {
         kind: kinds.get(kind),
@@ -179,7 +174,6 @@ fn import_item(
         changed_at: item.changed_at.map(check::moment),
         started,
         attempts: item.attempts.unwrap_or(0),
-        attempt_log,
         due_at,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
@@ -205,22 +199,6 @@ fn cron_run(
         return Err(Problem::invalid(format!("`{within}scheduled_at` must be set where `cron` is")));
     };
     Ok(Box::new(CronRun { name: cron.into(), scheduled_at: check::moment(scheduled_at) }))
-}
-
-fn attempt(within: fmt::Arguments<'_>, logged: items::Attempt) -> Result<Attempt, Problem> {
-    let client_id = logged.client_id.as_str();
-    limits::check_client_id(client_id).map_err(|invalid| Problem::invalid_in(within, invalid))?;
-    let Some(end) = AttemptEnd::named(&logged.outcome) else {
-        return Err(Problem::invalid(format!("`{within}outcome` must be one that item.get shows")));
-    };
-    Ok(Attempt {
-        attempt: logged.attempt,
-        client_id: client_id.into(),
-        leased_at: check::moment(logged.leased_at),
-        ended_at: check::moment(logged.ended_at),
-        end,
-        error: logged.error.map(|error| item_error(within, error)).transpose()?,
-    })
 }
 
 fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<ItemError, Problem> {

@@ -54,9 +54,6 @@ fn requests() -> Vec<(&'static str, Value)> {
         "origin": {"queue": "o", "id": ID, "group": "g", "address": "a", "reason": "dead", "error": error, "moved_at": TIME},
         "result": {"utf8": "x"}, "cron": "c", "scheduled_at": TIME, "changed_at": TIME, "started_at": TIME,
         "moved_to": {"queue": "o", "id": ID},
-        "attempt_log": [{
-            "attempt": 1, "client_id": "c", "leased_at": TIME, "ended_at": TIME, "outcome": "retried", "error": error,
-        }],
     });
     let filter = json!({
         "states": ["failed"], "kinds": ["k"], "group": "g", "address": "a", "reference": "r", "headers": {"name": "value"},

@@ -252,10 +252,10 @@ async fn items_that_have_ended_or_lost_their_payload_are_refused_one_by_one() {
 }
 
 /// What an import takes over of the past of an item.
-const PAST: [&str; 6] = ["created_at", "changed_at", "started_at", "client_id", "attempts", "attempt_log"];
+const PAST: [&str; 5] = ["created_at", "changed_at", "started_at", "client_id", "attempts"];
 
 #[tokio::test]
-async fn an_import_takes_what_item_get_shows_of_live_items() {
+async fn an_import_takes_what_a_list_shows_of_live_items() {
     let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1, "max_attempts": 0})).await;
     http.ok("queues.create", json!({"queue": "other"})).await;
     let ids = http.produce(QUEUE, json!([{"utf8": "a"}, {"utf8": "b"}, {"utf8": "c"}, {"utf8": "d"}])).await;
@@ -272,7 +272,9 @@ async fn an_import_takes_what_item_get_shows_of_live_items() {
     let later = with(held(&leased[2]), json!({"delay": "1h"}));
     http.ok("queue.retry", json!({"queue": QUEUE, "items": [later]})).await;
     for (id, state) in ids.iter().zip(["waiting", "suspended", "scheduled", "waiting"]) {
-        let shown = http.item(id).await;
+        let mut shown = http.item(id).await;
+        // `item.get` alone tells the attempts.
+        shown.as_object_mut().expect("an object").remove("attempt_log").expect("it has attempts");
         let import = json!({"queue": "other", "items": [shown]});
         let imported = http.ok("storage/items.import", import).await["items"][0]["id"].clone();
         let imported = http.item(&imported).await;
@@ -320,28 +322,12 @@ async fn an_imported_item_changed_no_earlier_than_it_was_made() {
 }
 
 #[tokio::test]
-async fn a_past_that_no_item_can_have_is_refused() {
+async fn an_import_refuses_a_client_that_cannot_be() {
     let (_server, mut http) = TestServer::with_queue(json!({})).await;
-    let attempt = json!({
-        "attempt": 1, "client_id": "c", "leased_at": past(1), "ended_at": past(2), "outcome": "retried",
-    });
-    for (wrong, field) in [
-        (json!({"client_id": "", "started_at": past(1)}), "items[0].client_id"),
-        (
-            json!({"attempt_log": [with(attempt.clone(), json!({"outcome": "lost"}))]}),
-            "attempt_log[0].outcome",
-        ),
-        (
-            json!({"attempt_log": [with(attempt.clone(), json!({"client_id": ""}))]}),
-            "attempt_log[0].client_id",
-        ),
-        (json!({"attempt_log": [with(attempt, json!({"error": {"message": ""}}))]}), "attempt_log[0].error"),
-    ] {
-        let import = json!({"queue": QUEUE, "items": [with(json!({"utf8": "a"}), wrong.clone())]});
-        let (status, code, message) = http.refused("storage/items.import", &import).await;
-        assert_eq!((status, &*code), (400, "invalid_argument"), "{wrong}");
-        assert!(message.contains(field), "{message}");
-    }
+    let import = json!({"queue": QUEUE, "items": [{"utf8": "a", "client_id": "", "started_at": past(1)}]});
+    let (status, code, message) = http.refused("storage/items.import", &import).await;
+    assert_eq!((status, &*code), (400, "invalid_argument"));
+    assert!(message.contains("items[0].client_id"), "{message}");
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::produce::stored_bytes;
-use crate::attempt::{Attempt, LOGGED_MAX};
 use crate::footprint::Footprint;
 use crate::headers::Hashes;
 use crate::id::Permit;
@@ -40,8 +39,6 @@ pub struct ImportItem {
     /// When its latest lease began, and who had it.
     pub started: Option<(Timestamp, Arc<str>)>,
     pub attempts: u32,
-    /// Its attempts that did not complete, in the order in which they ended: the newest [`LOGGED_MAX`] are taken.
-    pub attempt_log: Vec<Attempt>,
     /// Unset: waiting at once. In the past: it is started with whatever else is due.
     pub due_at: Option<Timestamp>,
     /// Unset: the queue's counts.
@@ -71,21 +68,12 @@ impl ImportItem {
 
     pub(crate) fn bytes(&self) -> usize {
         let origin = self.origin.as_ref().and_then(|origin| origin.error.as_ref());
-        let attempts = || self.attempts_to_log().iter();
-        let errors = attempts().filter_map(|attempt| attempt.error.as_ref()).chain(&self.error).chain(origin);
+        let errors = self.error.iter().chain(origin);
         let errors = errors
             .map(|ItemError { code, message }| message.len() + code.as_ref().map_or(0, |code| code.len()));
-        let started = self.started.iter().map(|(_, client_id)| client_id);
-        let clients =
-            attempts().map(|attempt| &attempt.client_id).chain(started).map(|client_id| client_id.len());
+        let clients = self.started.iter().map(|(_, client_id)| client_id.len());
         errors.chain(clients).sum::<usize>()
             + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
-    }
-
-    /// The newest [`LOGGED_MAX`] of its attempts.
-    fn attempts_to_log(&self) -> &[Attempt] {
-        let older = self.attempt_log.len().saturating_sub(LOGGED_MAX as usize);
-        &self.attempt_log[older..]
     }
 }
 
@@ -132,7 +120,6 @@ impl Partition {
         self.check_address_free(item.address.as_ref())?;
         let created_at = item.created_at.unwrap_or(now);
         let changed_at = item.changed_at.map(|at| at.min(now)).filter(|at| *at > created_at);
-        let attempts = item.attempts_to_log().iter().map(Attempt::encode).collect();
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
@@ -163,7 +150,7 @@ impl Partition {
             attempts: item.attempts,
             state,
             extras,
-            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts, attempts },
+            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts, attempts: Vec::new() },
             hashes: item.hashes,
         };
         Ok(self.create(now, draft, out))

@@ -114,7 +114,6 @@ impl History {
             changed_at: None,
             started: None,
             attempts: attempts.into(),
-            attempt_log: Vec::new(),
             due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: Some(u32::from(attempts) + 2),
             dead_timeout: (attempts == 2).then_some(Span::from_secs(60)),

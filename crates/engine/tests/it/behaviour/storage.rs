@@ -154,7 +154,6 @@ fn import_of(view: ItemView) -> ImportItem {
         changed_at,
         started,
         attempts: view.item.attempts,
-        attempt_log: Vec::new(),
         due_at,
         max_attempts: Some(view.max_attempts),
         dead_timeout: extras.dead_timeout,
