@@ -18,6 +18,8 @@ use crate::store::sound;
 
 /// Items that a partition looks at before it serves others.
 pub(super) const SLICE_LOOKS: usize = 500;
+/// Records that are read and matched without a pause.
+const VERIFIED_AT_ONCE: usize = 32;
 /// Items that all partitions of a page look at together.
 const PAGE_LOOKS: usize = 10_000;
 /// How long a page waits for the answer of a partition that is loading, and of any partition if the page may be answered
@@ -109,14 +111,26 @@ impl Scan {
         }
     }
 
-    /// The items whose records have what is asked for.
-    async fn verified(&self, items: Vec<FoundItem>, search: &Search) -> Result<Vec<FoundItem>, EngineError> {
+    /// The items whose records have what is asked for. Few are read at once, and other requests have their turn in between: one thread
+    /// may serve all of them.
+    async fn verified(
+        &self,
+        mut items: Vec<FoundItem>,
+        search: &Search,
+    ) -> Result<Vec<FoundItem>, EngineError> {
         let Some(verify) = &search.verify else { return Ok(items) };
-        let wanted = items.iter().map(|found| (found.item.number, Part::Facts)).collect();
-        let facts = sound(self.queue.store.read(self.handle.id, wanted).await);
-        let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
-        let has_it = |facts: &Option<_>| facts.as_ref().is_some_and(|facts| (verify.0)(facts));
-        Ok(items.into_iter().zip(facts).filter(|(_, facts)| has_it(facts)).map(|(found, _)| found).collect())
+        let has_it = |facts: Option<_>| facts.is_some_and(|facts| (verify.0)(&facts));
+        let mut matches = Vec::with_capacity(items.len());
+        for few in items.chunks(VERIFIED_AT_ONCE) {
+            let wanted = few.iter().map(|found| (found.item.number, Part::Facts)).collect();
+            let facts = sound(self.queue.store.read(self.handle.id, wanted).await);
+            let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
+            matches.extend(facts.into_iter().map(has_it));
+            tokio::task::yield_now().await;
+        }
+        let mut matches = matches.into_iter();
+        items.retain(|_| matches.next().expect("one answer for each item"));
+        Ok(items)
     }
 }
 
