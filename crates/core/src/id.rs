@@ -34,7 +34,7 @@ pub struct GroupNumber(pub u64);
 pub struct Permit(pub u64);
 
 impl Permit {
-    /// Never given to anybody.
+    /// A permit that no lease has: for a lease that was not of this partition.
     pub const NONE: Self = Self(0);
 }
 

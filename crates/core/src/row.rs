@@ -80,7 +80,7 @@ pub struct Numbers {
     pub unknown: Vec<u8>,
 }
 
-/// What was taken from another partition: the last move and those before it are not taken again.
+/// Moves taken from another partition: the last one and those before it are not taken again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub source: PartitionId,

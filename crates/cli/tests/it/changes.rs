@@ -30,7 +30,7 @@ fn change(action: &[&str], answers: Vec<(&'static str, String)>) -> Ended {
     run(&[&["items", "change", "mail"], action, &["--url", &url]].concat())
 }
 
-/// What is shown and how it ends if these words are typed at the question, if any; without any, the input ends.
+/// Exit code and output of a cancel after `typed` at its question; if that is empty, the input ends there.
 fn answered(typed: &str, flags: &str) -> (i32, String) {
     let server = Server::with_queue("mail", &[]);
     server.run_with(&["produce", "mail"], "{\"json\": 1}\n{\"json\": 2}\n").ok();

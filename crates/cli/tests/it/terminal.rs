@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::world::Server;
 
-/// What a command shows on a terminal so wide.
+/// The output of a command on a terminal with so many columns.
 fn shown(server: &Server, columns: u32, command: &str) -> String {
     server.begin_on_terminal(columns, command).end().ok().replace('\r', "")
 }

@@ -88,7 +88,7 @@ fn a_watch_goes_on_when_the_server_is_back() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
 
-/// What is said of an item that ended unseen and is not kept.
+/// The end of the message about an item that ended before the watch saw it, and is not kept.
 const FORGOTTEN: &str =
     "and the queue keeps nothing of such items: set `windlass queue update mail --keep all`";
 

@@ -106,13 +106,15 @@ impl QueueHandle {
             let mut addresses = BTreeSet::new();
             for (index, checked) in left.into_iter().zip(checked) {
                 match checked {
-                    Ok(candidate)
-                        if candidate.address.iter().all(|address| addresses.insert(Arc::clone(address))) =>
-                    {
-                        round.push(index);
-                        candidates.push(Ok(candidate));
+                    Ok(candidate) => {
+                        let address = candidate.address.clone();
+                        if address.is_none_or(|address| addresses.insert(address)) {
+                            round.push(index);
+                            candidates.push(Ok(candidate));
+                        } else {
+                            later.push(index);
+                        }
                     }
-                    Ok(_with_the_address_of_another) => later.push(index),
                     Err(error) => reruns[index] = Err(error),
                 }
             }

@@ -29,7 +29,7 @@ impl Action {
         }
     }
 
-    /// What was done to so many items: `2 items cancelled`.
+    /// The result of the action for a number of items: `2 items cancelled`.
     pub(super) fn done(self, items: u64, priority: Option<u32>) -> String {
         let (items, is_one) = (counted(items, "item"), items == 1);
         match self {
@@ -44,7 +44,7 @@ impl Action {
         }
     }
 
-    /// What can be done with only some of the items that match.
+    /// The words after the number of items that the action applies to: `3 items match, and 2 of them can be cancelled`.
     pub(super) const fn can_be(self) -> &'static str {
         match self {
             Self::Cancel => "can be cancelled",
@@ -63,7 +63,7 @@ impl Action {
         }
     }
 
-    /// What to do when the outcome of a page is unknown.
+    /// The advice that ends the error of a page of unknown outcome.
     pub(super) const fn again(self) -> &'static str {
         match self {
             Self::Cancel => "run it again: items already cancelled no longer match",

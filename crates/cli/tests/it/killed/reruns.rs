@@ -87,7 +87,7 @@ async fn lease_all(client: &Client) -> Vec<LeasedItem> {
     }
 }
 
-/// What callers were told who rerun the items until the server is killed.
+/// Callers rerun the items until the server is killed; returned are the answers that they had by then.
 async fn rerun_until_killed(server: ServerProcess, ids: &[String]) -> Told {
     let enough = fastrand::usize(ANSWERED);
     let (answered, is_enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));

@@ -201,7 +201,7 @@ impl Run {
 /// the source with the fewest items has.
 struct Shared<'a> {
     sources: Vec<Progress<'a>>,
-    /// What was not handed out yet.
+    /// The part of the run that no candidate was handed out of yet.
     rest: Option<Run>,
 }
 
